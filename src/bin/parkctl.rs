@@ -1,0 +1,2 @@
+//! parkctl
+fn main() {}

@@ -1,0 +1,2 @@
+//! parkd-soft
+fn main() {}

@@ -1,0 +1,2 @@
+//! parkd
+fn main() {}
