@@ -1,0 +1,140 @@
+//! The estimator of one point: how long the next wait there may sleep before it looks.
+//!
+//! A *residual* is the time from a wait's start until its work was known done. A *sample* is what
+//! one wait tells: its residual, exact where the end was watched for, censored where it came while
+//! nobody looked. The prediction is when the end is expected, the *sleep* what is slept of it: a
+//! margin less, and never above the plan's `max_sleep_us`.
+
+use super::plan::{Predict, WINDOW};
+use super::time::DurNs;
+
+/// What one wait tells about its point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sample {
+    /// The end was watched for and came this long after the start.
+    Exact(DurNs),
+    /// The work was found done by the first query, this long after the start.
+    Immediate(DurNs),
+    /// The work was found done on waking from the sleep: its end lies somewhere before.
+    Late {
+        /// How long after the start the sleeper woke.
+        woke_after: DurNs,
+    },
+}
+
+/// Which rule predicts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum EstimatorKind {
+    /// The least of the last residuals: [`MinEstimator`].
+    Min,
+}
+
+impl EstimatorKind {
+    /// Every kind.
+    pub const ALL: &'static [EstimatorKind] = &[EstimatorKind::Min];
+
+    /// The kind of this name, if there is one.
+    pub fn parse(name: &str) -> Option<EstimatorKind> {
+        EstimatorKind::ALL.iter().copied().find(|kind| kind.label() == name)
+    }
+
+    /// The kind's name.
+    pub const fn label(self) -> &'static str {
+        match self {
+            EstimatorKind::Min => "min",
+        }
+    }
+
+    /// An estimator of this kind that knows nothing yet.
+    pub const fn cold(self) -> Estimator {
+        match self {
+            EstimatorKind::Min => Estimator::Min(MinEstimator::new()),
+        }
+    }
+}
+
+/// The estimator of one point, of any kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Estimator {
+    /// See [`MinEstimator`].
+    Min(MinEstimator),
+}
+
+impl Estimator {
+    /// How long the next wait sleeps: none when cold or where the sleep would be too short, and
+    /// never above `max_sleep_us`.
+    pub fn sleep(&self, predict: &Predict) -> Option<DurNs> {
+        match self {
+            Estimator::Min(min) => min.sleep(predict),
+        }
+    }
+
+    /// Learns from one wait.
+    pub fn record(&mut self, predict: &Predict, sample: Sample) {
+        match self {
+            Estimator::Min(min) => min.record(predict, sample),
+        }
+    }
+}
+
+/// Residuals that are kept: the widest window.
+const KEPT: usize = *WINDOW.end() as usize;
+
+/// Predicts the least of the last `window` residuals. An immediate residual counts as it is; of a
+/// late wait half the time counts that was certainly too long, so that the next one looks earlier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MinEstimator {
+    residuals: [u64; KEPT],
+    // Where the next residual goes; the newest stands just before it.
+    next: u8,
+    len: u8,
+}
+
+impl MinEstimator {
+    /// An estimator that knows nothing yet.
+    pub const fn new() -> MinEstimator {
+        MinEstimator { residuals: [0; KEPT], next: 0, len: 0 }
+    }
+
+    /// The least of the last `window` residuals; none when cold.
+    pub fn prediction(&self, window: u8) -> Option<DurNs> {
+        let known = window.min(self.len);
+        let newest_first = (1..=usize::from(known))
+            .map(|back| self.residuals[(usize::from(self.next) + KEPT - back) % KEPT]);
+        newest_first.min().map(DurNs)
+    }
+
+    /// The prediction less the margin: none when cold, zero or below `min_sleep_us`, and never
+    /// above `max_sleep_us`.
+    pub fn sleep(&self, predict: &Predict) -> Option<DurNs> {
+        let margin = DurNs::from_us(predict.margin_us.into());
+        let least = DurNs::from_us(predict.min_sleep_us.into()).max(DurNs(1));
+        let most = DurNs::from_us(predict.max_sleep_us.into());
+        let sleep = self.prediction(predict.window)?.saturating_sub(margin);
+        (sleep >= least).then(|| sleep.min(most))
+    }
+
+    /// Learns from one wait.
+    pub fn record(&mut self, predict: &Predict, sample: Sample) {
+        let residual = match sample {
+            Sample::Exact(residual) | Sample::Immediate(residual) => residual,
+            Sample::Late { woke_after } => {
+                let predicted = self.prediction(predict.window).unwrap_or(DurNs::MAX);
+                DurNs(woke_after.min(predicted).0 / 2)
+            }
+        };
+        self.residuals[usize::from(self.next)] = residual.0;
+        self.next = (self.next + 1) % KEPT as u8;
+        self.len = (self.len + 1).min(KEPT as u8);
+    }
+}
+
+impl Default for MinEstimator {
+    fn default() -> MinEstimator {
+        MinEstimator::new()
+    }
+}
+
+#[cfg(test)]
+#[path = "estimator_tests.rs"]
+mod tests;
