@@ -1,0 +1,74 @@
+use super::*;
+
+#[test]
+fn heap_words_are_zero_then_hold_what_was_stored() {
+    let region = Region::heap(256).unwrap();
+    assert_eq!((region.load64(248), region.load32(252)), (0, 0));
+    region.store32(4, 7);
+    region.store64(248, u64::MAX - 1);
+    assert_eq!(region.load64(0), 7 << 32, "little-endian words of one memory");
+    assert_eq!(region.load32(248), u32::MAX - 1);
+    assert_eq!(region.fetch_add32(4, u32::MAX), 7);
+    assert_eq!(region.load32(4), 6);
+}
+
+#[test]
+fn clones_and_read_only_handles_are_the_same_memory_and_outlive_the_first() {
+    let region = Region::heap(64).unwrap();
+    let (clone, reader) = (region.clone(), region.read_only());
+    clone.store64(8, 5);
+    drop(region);
+    drop(clone);
+    assert_eq!(reader.load64(8), 5);
+}
+
+#[test]
+fn a_heap_region_is_page_aligned_and_has_bytes() {
+    let region = Region::heap(100).unwrap();
+    assert_eq!(region.address(0) % PAGE_BYTES, 0);
+    assert_eq!(region.address(96), region.address(0) + 96);
+    assert_eq!(Region::heap(0).unwrap_err().code, ErrorCode::SessionMemory);
+    assert_eq!(Region::heap(usize::MAX).unwrap_err().code, ErrorCode::SessionMemory);
+}
+
+/// Debug builds assert, so this is what release builds do.
+#[cfg(not(debug_assertions))]
+#[test]
+fn words_outside_or_misaligned_touch_nothing() {
+    let region = Region::heap(64).unwrap();
+    for offset in [61, 62, 64, 68, usize::MAX, usize::MAX - 3] {
+        region.store32(offset, u32::MAX);
+        assert_eq!(region.load32(offset), 0);
+        assert_eq!(region.fetch_add32(offset, 1), 0);
+    }
+    for offset in [4, 57, 60, 64, usize::MAX - 7] {
+        region.store64(offset, u64::MAX);
+        assert_eq!(region.load64(offset), 0);
+    }
+    assert_eq!(region.address(64), 0);
+    assert!((0..64).step_by(8).all(|offset| region.load64(offset) == 0));
+}
+
+#[cfg(debug_assertions)]
+#[test]
+#[should_panic(expected = "word of 8 at 60")]
+fn words_outside_are_found_by_debug_builds() {
+    Region::heap(64).unwrap().load64(60);
+}
+
+#[test]
+fn regions_cross_threads() {
+    let region = Region::heap(64).unwrap();
+    let adders: Vec<_> = (0..4)
+        .map(|_| {
+            let region = region.clone();
+            std::thread::spawn(move || {
+                for _ in 0..100 {
+                    region.fetch_add32(0, 1);
+                }
+            })
+        })
+        .collect();
+    adders.into_iter().for_each(|adder| adder.join().unwrap());
+    assert_eq!(region.load32(0), 400);
+}
