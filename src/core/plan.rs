@@ -73,6 +73,9 @@ pub struct Predict {
 }
 
 impl Plan {
+    /// `block`: the blocking wait and nothing else.
+    pub const BLOCK: Plan = Plan { park: Park::Block, predict: None };
+
     /// The plan of this text.
     ///
     /// # Errors

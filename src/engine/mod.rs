@@ -1,1 +1,26 @@
-//! engine
+//! The daemon's logic without I/O: sessions, tickets, limits, publishing.
+//!
+//! Commands, ring entries, word values and time go in; results, [`Effect`]s and the next due time
+//! come out. The engine never reads a clock, never blocks, and allocates only when a session, a
+//! lane or a plan is made. `tests/sim` and the daemon's FILL thread drive the same code.
+
+mod account;
+mod budget;
+pub mod config;
+mod drain;
+#[allow(clippy::module_inception)]
+mod engine;
+mod heap;
+mod lane;
+mod ports;
+mod publish;
+mod session;
+mod stats;
+pub mod table;
+mod tickets;
+mod waits;
+
+pub use config::Config;
+pub use engine::{Engine, Refusal, SessionParams};
+pub use ports::{Effect, Ports};
+pub use stats::Stats;

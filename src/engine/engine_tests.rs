@@ -1,0 +1,560 @@
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::engine::table::{self, Table, TableLayout};
+use crate::proto::entry::{EntryWords, ResultEntry};
+use crate::proto::layout::armed;
+
+const RING: u32 = 64;
+const LANES: u32 = 64;
+
+/// A session's shared memory, as plain cells.
+#[derive(Default)]
+struct Shared {
+    words: RefCell<Vec<u64>>,
+    submitted: RefCell<Vec<EntryWords>>,
+    submit_tail: Cell<u32>,
+    submit_head: Cell<u32>,
+    results: RefCell<Vec<ResultEntry>>,
+    result_tail: Cell<u32>,
+    result_head: Cell<u32>,
+    armed: Cell<u32>,
+}
+
+impl Shared {
+    fn new() -> Rc<Shared> {
+        let shared = Shared::default();
+        shared.words.borrow_mut().resize(LANES as usize, 0);
+        shared.submitted.borrow_mut().resize(RING as usize, [0; 8]);
+        shared.results.borrow_mut().resize(RING as usize, ResultEntry::default());
+        Rc::new(shared)
+    }
+    fn store(&self, lane: u32, number: u64) {
+        self.words.borrow_mut()[lane as usize] = number;
+    }
+    fn push(&self, entry: SubmitEntry) {
+        let tail = self.submit_tail.get();
+        self.submitted.borrow_mut()[(tail % RING) as usize] = entry.to_words();
+        self.submit_tail.set(tail.wrapping_add(1));
+    }
+    /// The results published since the last call.
+    fn read(&self) -> Vec<ResultEntry> {
+        let mut read = Vec::new();
+        while self.result_head.get() != self.result_tail.get() {
+            let head = self.result_head.get();
+            read.push(self.results.borrow()[(head % RING) as usize]);
+            self.result_head.set(head.wrapping_add(1));
+        }
+        read
+    }
+}
+
+struct Memory(Vec<u64>);
+
+impl AsMut<[u8]> for Memory {
+    fn as_mut(&mut self) -> &mut [u8] {
+        use zerocopy::IntoBytes;
+        self.0.as_mut_bytes()
+    }
+}
+
+impl Ports for Rc<Shared> {
+    type Table = Memory;
+    fn lane_word(&self, lane: u32) -> u64 {
+        self.words.borrow()[lane as usize]
+    }
+    fn submissions(&self, head: u32) -> Result<u32> {
+        let pending = self.submit_tail.get().wrapping_sub(head);
+        match pending <= RING {
+            true => Ok(pending),
+            false => Err(Error::new(ErrorCode::RingIndex, "submit tail")),
+        }
+    }
+    fn submission(&self, position: u32) -> EntryWords {
+        self.submitted.borrow()[(position % RING) as usize]
+    }
+    fn set_submit_head(&self, head: u32) {
+        self.submit_head.set(head);
+    }
+    fn unread(&self, tail: u32) -> Result<u32> {
+        let unread = tail.wrapping_sub(self.result_head.get());
+        match unread <= RING {
+            true => Ok(unread),
+            false => Err(Error::new(ErrorCode::RingIndex, "result head")),
+        }
+    }
+    fn write_result(&self, position: u32, entry: ResultEntry) {
+        self.results.borrow_mut()[(position % RING) as usize] = entry;
+    }
+    fn publish_tail(&self, tail: u32) {
+        self.result_tail.set(tail);
+    }
+    fn armed(&self) -> u32 {
+        self.armed.get()
+    }
+}
+
+struct Bench {
+    engine: Engine<Rc<Shared>>,
+    shared: Rc<Shared>,
+    now: MonoNs,
+}
+
+const PLAN: &str = "flag:park_us=50,backstop_us=1000\
+    +predict:margin_us=150,min_sleep_us=20,max_sleep_us=50000,window=8";
+
+fn bench_with(plan: &str) -> Bench {
+    let config = Config::with_plan(Bands::parse(plan).unwrap());
+    let mut bench =
+        Bench { engine: Engine::new(config, 4), shared: Shared::new(), now: MonoNs(1_000_000_000) };
+    let params = SessionParams {
+        submit_entries: RING,
+        result_entries: RING,
+        lanes: LANES,
+        pid: 1,
+        uid: 1000,
+        clock_offset_ns: 0,
+    };
+    let memory = Memory(vec![0; TableLayout::new(LANES, RING).bytes() / 8]);
+    let shared = bench.shared.clone();
+    bench.engine.attach(0, &params, shared, memory, bench.now).unwrap();
+    bench.engine.open_lane(0, Some(0), Width::W64, 0, bench.now).unwrap();
+    bench
+}
+
+impl Bench {
+    fn pass(&mut self, us: u64) {
+        self.now = self.now + DurNs::from_us(us);
+    }
+    /// One turn, as FILL does it.
+    fn turn(&mut self) -> Vec<Effect> {
+        self.engine.run_due(self.now);
+        self.engine.look_hot(self.now);
+        self.engine.publish(self.now);
+        self.engine.effects().collect()
+    }
+    fn submit(&mut self, entry: SubmitEntry) -> Vec<Effect> {
+        self.shared.push(entry);
+        while self.engine.drain(0, self.now) {}
+        self.turn()
+    }
+    /// Lets time pass in steps of 5 us until a result comes, `us` at most.
+    fn wait(&mut self, us: u64) -> Vec<ResultEntry> {
+        for _ in 0..us / 5 {
+            self.pass(5);
+            self.turn();
+            let read = self.shared.read();
+            if !read.is_empty() {
+                return read;
+            }
+        }
+        Vec::new()
+    }
+}
+
+fn word(user_data: u64, target: u64) -> SubmitEntry {
+    SubmitEntry { op: 1, kind: 1, user_data, target, ..SubmitEntry::default() }
+}
+
+fn status(result: &ResultEntry) -> Status {
+    Status::from_number(result.status).unwrap()
+}
+
+#[test]
+fn a_silent_store_is_found_within_a_park() {
+    let mut bench = bench_with(PLAN);
+    bench.submit(word(7, 1));
+    assert_eq!(bench.wait(500), []);
+    bench.shared.store(0, 1);
+    let found = bench.wait(60);
+    assert_eq!(found.len(), 1);
+    assert_eq!((found[0].user_data, status(&found[0]), found[0].seen), (7, Status::Done, 1));
+    assert_eq!(found[0].waited, 3);
+    assert_eq!(bench.engine.next_due(), MonoNs::MAX, "nothing is left to look at");
+    assert_eq!(bench.engine.outstanding(), 0);
+}
+
+#[test]
+fn a_landed_ticket_is_immediate_and_one_behind_the_word_too() {
+    let mut bench = bench_with(PLAN);
+    bench.shared.store(0, 5);
+    bench.submit(word(1, 5));
+    bench.submit(word(2, 3));
+    let read = bench.shared.read();
+    assert_eq!(read.iter().map(|r| (r.user_data, r.waited)).collect::<Vec<_>>(), [(1, 1), (2, 1)]);
+}
+
+#[test]
+fn a_learned_wait_sleeps_then_looks_hot() {
+    let mut bench = bench_with(PLAN);
+    for n in 1..=9 {
+        bench.submit(word(n, n));
+        assert_eq!(bench.wait(1000), []);
+        bench.shared.store(0, n);
+        assert_eq!(bench.wait(60).len(), 1, "wait {n}");
+    }
+    let submitted = bench.now;
+    bench.submit(word(10, 10));
+    let due = bench.engine.next_due().since(submitted);
+    assert!((DurNs::from_us(800)..DurNs::from_us(900)).contains(&due), "{due:?}");
+    assert!(!bench.engine.is_hot());
+    bench.pass(due.as_us() + 1);
+    bench.turn();
+    assert!(bench.engine.is_hot(), "inside the predicted window");
+    bench.pass(50);
+    bench.shared.store(0, 10);
+    bench.turn();
+    let read = bench.shared.read();
+    assert_eq!((read.len(), read[0].waited), (1, 3));
+    bench.turn();
+    assert!(!bench.engine.is_hot());
+}
+
+#[test]
+fn a_late_wake_is_late() {
+    let mut bench = bench_with(PLAN);
+    for n in 1..=3 {
+        bench.submit(word(n, n));
+        bench.wait(1000);
+        bench.shared.store(0, n);
+        bench.wait(60);
+    }
+    bench.submit(word(4, 4));
+    bench.pass(500);
+    bench.shared.store(0, 4);
+    let read = bench.wait(2000);
+    assert_eq!(read[0].waited, 2);
+}
+
+#[test]
+fn hot_looking_ends_when_the_budget_is_spent() {
+    let mut bench = bench_with("poll");
+    bench.submit(word(1, 1));
+    assert!(bench.engine.is_hot());
+    let hot = |bench: &mut Bench, us: u64| {
+        let mut hot_us = 0;
+        for _ in 0..us / 5 {
+            bench.pass(5);
+            hot_us += 5 * u64::from(bench.engine.is_hot());
+            bench.turn();
+        }
+        hot_us
+    };
+    hot(&mut bench, 50_000);
+    let spent = hot(&mut bench, 100_000);
+    assert!((40_000..=60_000).contains(&spent), "{spent} us of 100 ms at 50 percent");
+    bench.shared.store(0, 1);
+    assert_eq!(bench.wait(60).len(), 1);
+}
+
+#[test]
+fn block_looks_on_its_bell_and_at_the_backstop_only() {
+    let mut bench = bench_with("block");
+    bench.submit(word(1, 1));
+    bench.shared.store(0, 1);
+    assert_eq!(bench.wait(900), []);
+    let read = bench.wait(200);
+    assert_eq!((read.len(), read[0].waited), (1, 4));
+    bench.submit(word(2, 2));
+    bench.shared.store(0, 2);
+    bench.engine.look(0, Some(0), bench.now);
+    bench.turn();
+    assert_eq!(bench.shared.read().len(), 1);
+}
+
+#[test]
+fn tickets_of_a_lane_complete_in_the_order_of_their_targets() {
+    let mut bench = bench_with(PLAN);
+    for target in [5u64, 2, 9, 3, 2] {
+        bench.submit(word(target, target));
+    }
+    bench.shared.store(0, 4);
+    let found: Vec<u64> = bench.wait(100).iter().map(|r| r.user_data).collect();
+    assert_eq!(found, [2, 2, 3]);
+    bench.shared.store(0, 9);
+    let found: Vec<u64> = bench.wait(1500).iter().map(|r| r.user_data).collect();
+    assert_eq!(found, [5, 9]);
+}
+
+#[test]
+fn deadlines_cancel_and_fail_end_tickets_each_with_its_status() {
+    let mut bench = bench_with(PLAN);
+    let deadline_ns = (bench.now + DurNs::from_us(300)).0;
+    bench.submit(SubmitEntry { deadline_ns, ..word(1, 1) });
+    let read = bench.wait(400);
+    assert_eq!((read.len(), status(&read[0])), (1, Status::DeadlineExpired));
+
+    bench.submit(word(2, 1));
+    bench.submit(SubmitEntry { op: 2, kind: 0, ..word(2, 0) });
+    let read = bench.shared.read();
+    assert_eq!((read.len(), status(&read[0])), (1, Status::Cancelled));
+    let gone = bench.engine.cancel(0, 2, bench.now).unwrap_err().error.code;
+    assert_eq!(gone, ErrorCode::NoSuchTicket);
+
+    bench.shared.store(0, 3);
+    bench.submit(word(3, 4));
+    bench.shared.store(0, 4);
+    bench.submit(word(4, 5));
+    bench.submit(SubmitEntry { op: 3, kind: 0, target: 700, ..SubmitEntry::default() });
+    bench.submit(word(5, 6));
+    let read = bench.shared.read();
+    let ends: Vec<_> = read.iter().map(|r| (r.user_data, status(r), r.code)).collect();
+    let failed = Status::DeviceFailed;
+    assert_eq!(ends, [(3, Status::Done, 0), (4, failed, 700), (5, failed, 700)]);
+}
+
+#[test]
+fn submit_messages_are_all_or_none_in_the_order_of_their_cookies() {
+    let mut bench = bench_with(PLAN);
+    let refuse = |bench: &mut Bench, cookie, entries: &[SubmitEntry]| {
+        let refusal = bench.engine.submit(0, cookie, entries, bench.now).unwrap_err();
+        (refusal.error.code, refusal.value)
+    };
+    let two = [word(1, 1), word(2, 2)];
+    assert_eq!(refuse(&mut bench, 2, &two), (ErrorCode::CookieOutOfOrder, 1));
+    assert_eq!(bench.engine.submit(0, 1, &two, bench.now), Ok(RING - 2));
+    assert_eq!(refuse(&mut bench, 1, &two), (ErrorCode::CookieOutOfOrder, 2));
+    let bad = [word(3, 3), SubmitEntry { source: 9, ..word(4, 4) }];
+    assert_eq!(refuse(&mut bench, 2, &bad).0, ErrorCode::NoSuchLane);
+    let bad = [SubmitEntry { plan: 7, ..word(4, 4) }];
+    assert_eq!(refuse(&mut bench, 2, &bad).0, ErrorCode::NoSuchPlan);
+    assert_eq!(bench.engine.outstanding(), 2);
+    let many: Vec<_> = (0..RING as u64).map(|n| word(n, n + 10)).collect();
+    assert_eq!(refuse(&mut bench, 2, &many), (ErrorCode::CreditExceeded, 62));
+}
+
+#[test]
+fn results_unread_count_against_the_credit() {
+    let mut bench = bench_with(PLAN);
+    bench.shared.store(0, 1);
+    for n in 0..u64::from(RING) {
+        assert_eq!(bench.submit(word(n, 1)), [], "nothing closes the session");
+    }
+    assert_eq!(bench.engine.submit(0, 1, &[word(1, 1)], bench.now).unwrap_err().value, 0);
+    let effects = bench.submit(word(1, 1));
+    let code = match &effects[..] {
+        [Effect::Close { error, .. }] => error.code,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(code, ErrorCode::CreditExceeded);
+    assert_eq!(bench.shared.read().len(), RING as usize);
+}
+
+#[test]
+fn nonsense_in_the_rings_closes_the_session_once() {
+    for spoil in [
+        |shared: &Shared| shared.submit_tail.set(RING + 1),
+        |shared: &Shared| shared.push(SubmitEntry { op: 9, ..word(1, 1) }),
+        |shared: &Shared| {
+            shared.result_head.set(5);
+            shared.push(word(1, 1));
+        },
+    ] {
+        let mut bench = bench_with(PLAN);
+        spoil(&bench.shared);
+        bench.engine.drain(0, bench.now);
+        bench.engine.drain(0, bench.now);
+        let effects = bench.turn();
+        assert!(matches!(effects[..], [Effect::Close { slot: 0, .. }]), "{effects:?}");
+    }
+}
+
+#[test]
+fn a_ticket_that_cannot_be_taken_is_refused_by_a_result() {
+    let mut bench = bench_with(PLAN);
+    bench.submit(SubmitEntry { source: 5, ..word(1, 1) });
+    bench.submit(SubmitEntry { plan: 3, ..word(2, 1) });
+    bench.submit(SubmitEntry { flags: 1, ..word(3, 1) });
+    bench.submit(SubmitEntry { kind: 3, ..word(4, 1) });
+    let ends: Vec<_> =
+        bench.shared.read().iter().map(|r| (r.user_data, status(r), r.code)).collect();
+    let refused = |n, code: ErrorCode| (n, Status::Refused, u32::from(code.number()));
+    assert_eq!(ends[0], refused(1, ErrorCode::NoSuchLane));
+    assert_eq!(ends[1], refused(2, ErrorCode::NoSuchPlan));
+    assert_eq!(ends[2], refused(3, ErrorCode::UnknownFlags));
+    assert_eq!(ends[3], refused(4, ErrorCode::NotSupported));
+}
+
+#[test]
+fn an_arming_is_told_once_and_in_its_way() {
+    let mut bench = bench_with(PLAN);
+    bench.shared.store(0, 9);
+    assert_eq!(bench.submit(word(1, 1)), [], "not armed");
+    bench.shared.armed.set(armed::STEP | armed::FUTEX);
+    assert_eq!(bench.submit(word(2, 2)), [Effect::WakeFutex { slot: 0 }]);
+    assert_eq!(bench.submit(word(3, 3)), [], "told already");
+    bench.shared.armed.set(2 * armed::STEP | armed::BOTH);
+    let both = [Effect::WakeFutex { slot: 0 }, Effect::WakeEventfd { slot: 0 }];
+    assert_eq!(bench.submit(word(4, 4)), both);
+}
+
+#[test]
+fn an_fd_ticket_is_polled_and_its_fd_given_back() {
+    let mut bench = bench_with(PLAN);
+    let fd = SubmitEntry { kind: 2, source: 40, ..word(1, 0) };
+    bench.engine.submit(0, 1, &[fd, fd, fd], bench.now).unwrap();
+    let rows: Vec<u32> = bench
+        .turn()
+        .iter()
+        .map(|effect| match effect {
+            Effect::PollFd { slot: 0, row, fd: 40 } => *row,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    let release = |row, polling| Effect::ReleaseFd { slot: 0, row, fd: 40, polling };
+    bench.engine.fd_ready(0, rows[0], 40, 0, 1, bench.now);
+    assert_eq!(bench.turn(), [release(rows[0], false)]);
+    bench.engine.fd_ready(0, rows[0], 40, 0, 1, bench.now);
+    assert_eq!(bench.turn(), [], "a stale poll is ignored");
+    bench.engine.shut_down(0, bench.now);
+    assert_eq!(bench.turn(), [release(rows[1], true), release(rows[2], true)]);
+    let ends: Vec<_> = bench.shared.read().iter().map(status).collect();
+    assert_eq!(ends, [Status::Done, Status::ShuttingDown, Status::ShuttingDown]);
+}
+
+#[test]
+fn a_detached_session_leaves_nothing_behind() {
+    let mut bench = bench_with(PLAN);
+    for n in 1..10 {
+        bench.submit(word(n, n));
+    }
+    assert!(bench.engine.detach(0, bench.now).is_some());
+    assert_eq!(bench.engine.outstanding(), 0);
+    assert_eq!(bench.engine.next_due(), MonoNs::MAX);
+    assert!(!bench.engine.is_hot());
+    assert_eq!(bench.turn(), []);
+    assert!(bench.engine.detach(0, bench.now).is_none());
+}
+
+#[test]
+fn a_recorded_row_says_where_it_came_from() {
+    let mut bench = bench_with(PLAN);
+    bench.submit(word(1, 100));
+    bench.engine.submit(0, 1, &[word(2, 100)], bench.now).unwrap();
+    let session = bench.engine.sessions[0].as_mut().unwrap();
+    let Table { header, rows, .. } = session.table.parts();
+    assert_eq!((header.submit_head, header.last_cookie, header.result_tail), (1, 1, 0));
+    let pending: Vec<_> = rows
+        .iter()
+        .filter(|row| row.state == table::PENDING)
+        .map(|row| (row.user_data, row.origin, row.flags))
+        .collect();
+    assert_eq!(pending, [(1, 0, 0), (2, 1, table::BY_SOCKET)]);
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Submit { lane: u32, ahead: u64, deadline_us: u64 },
+    Store { lane: u32, ahead: u64 },
+    Cancel { nth: usize },
+    Ring,
+    Pass { us: u64 },
+    Fail { lane: u32 },
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        4 => (0u32..3, 0u64..6, 0u64..3000).prop_map(|(lane, ahead, deadline_us)| Step::Submit {
+            lane, ahead, deadline_us: if deadline_us > 1500 { 0 } else { deadline_us } }),
+        4 => (0u32..3, 1u64..4).prop_map(|(lane, ahead)| Step::Store { lane, ahead }),
+        1 => (0usize..64).prop_map(|nth| Step::Cancel { nth }),
+        1 => Just(Step::Ring),
+        4 => (1u64..400).prop_map(|us| Step::Pass { us }),
+        1 => (20u32..60).prop_map(|lane| Step::Fail { lane }),
+    ];
+    proptest::collection::vec(step, 1..200)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    /// Whatever happens, every ticket has exactly one result, and none is Done early or wrongly.
+    #[test]
+    fn every_ticket_has_exactly_one_true_result(
+        steps in steps(),
+        plan in prop_oneof![Just(PLAN), Just("poll"), Just("block"),
+            Just("flag:park_us=20,backstop_us=200")],
+    ) {
+        let mut bench = bench_with(plan);
+        for lane in 1..3 {
+            let width = if lane == 2 { Width::W32 } else { Width::W64 };
+            bench.engine.open_lane(0, Some(lane), width, 0, bench.now).unwrap();
+        }
+        // Numbers that run over the end of both widths.
+        for lane in 0..3 {
+            bench.shared.store(lane, if lane == 2 { u64::from(u32::MAX) - 3 } else { u64::MAX - 3 });
+        }
+        let mut open: HashMap<u64, (u32, u64, u64)> = HashMap::new();
+        let mut next = 0u64;
+        for step in steps {
+            match step {
+                Step::Submit { lane, ahead, deadline_us } if open.len() < 60 => {
+                    let number = bench.shared.lane_word(lane);
+                    let target = match lane {
+                        2 => u64::from((number as u32).wrapping_add(ahead as u32)),
+                        _ => number.wrapping_add(ahead),
+                    };
+                    let deadline_ns = match deadline_us {
+                        0 => 0,
+                        us => (bench.now + DurNs::from_us(us)).0,
+                    };
+                    next += 1;
+                    open.insert(next, (lane, target, deadline_ns));
+                    bench.submit(SubmitEntry { source: lane, deadline_ns, ..word(next, target) });
+                }
+                Step::Submit { .. } => {}
+                Step::Store { lane, ahead } => {
+                    let number = bench.shared.lane_word(lane);
+                    bench.shared.store(lane, match lane {
+                        2 => u64::from((number as u32).wrapping_add(ahead as u32)),
+                        _ => number.wrapping_add(ahead),
+                    });
+                }
+                Step::Cancel { nth } => {
+                    let name = open.keys().copied().nth(nth % open.len().max(1));
+                    bench.submit(SubmitEntry { op: 2, kind: 0, ..word(name.unwrap_or(0), 0) });
+                }
+                Step::Ring => bench.engine.look(0, None, bench.now),
+                Step::Pass { us } => bench.pass(us),
+                Step::Fail { lane } => {
+                    let _ = bench.engine.fail(0, lane, 1, bench.now);
+                }
+            }
+            let closed = bench.turn().iter().any(|e| matches!(e, Effect::Close { .. }));
+            prop_assert!(!closed);
+            check(&mut bench, &mut open)?;
+        }
+        bench.engine.shut_down(0, bench.now);
+        bench.turn();
+        check(&mut bench, &mut open)?;
+        prop_assert!(open.is_empty(), "lost: {open:?}");
+        prop_assert_eq!(bench.engine.outstanding(), 0);
+        prop_assert_eq!(bench.engine.next_due(), MonoNs::MAX);
+    }
+}
+
+fn check(
+    bench: &mut Bench,
+    open: &mut HashMap<u64, (u32, u64, u64)>,
+) -> std::result::Result<(), TestCaseError> {
+    for result in bench.shared.read() {
+        let ticket = open.remove(&result.user_data);
+        prop_assert!(ticket.is_some(), "a second result of {}", result.user_data);
+        let (lane, target, deadline_ns) = ticket.unwrap();
+        let width = if lane == 2 { Width::W32 } else { Width::W64 };
+        let reached = width.reached(bench.shared.lane_word(lane), target);
+        match status(&result) {
+            Status::Done => prop_assert!(reached && width.reached(result.seen, target)),
+            Status::DeadlineExpired => {
+                prop_assert!(!reached && deadline_ns != 0 && deadline_ns <= bench.now.0)
+            }
+            Status::Cancelled | Status::ShuttingDown => {}
+            other => prop_assert!(false, "{other:?}"),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,109 @@
+//! One lane of a session as the engine sees it: the tickets that wait for its number, and how the
+//! first of them is waited for.
+//!
+//! The tickets are kept in the order in which the number reaches them. Only the *head*, the first,
+//! is waited for by its plan: no other can complete before it. The next becomes head when the head
+//! completes, and its wait starts at the later of its submit and that moment.
+
+use super::heap::{Heap, Link};
+use super::ports::Ports;
+use crate::core::line::Width;
+use crate::core::plan::{Plan, Predict};
+use crate::core::step::Wait;
+use crate::core::time::MonoNs;
+
+/// How a lane's head is waited for now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// No ticket waits.
+    Idle,
+    /// Nothing to look at before the due time: a predicted sleep.
+    Cold,
+    /// A look every due time.
+    Warm,
+    /// A look every turn.
+    Hot,
+    /// By its bell, and a look every backstop.
+    Blocked,
+}
+
+/// Marks a lane that stands in no list.
+pub const NOWHERE: u32 = u32::MAX;
+
+/// A lane.
+#[derive(Clone, Copy, Debug)]
+pub struct Lane {
+    /// Whether the session has opened it.
+    pub open: bool,
+    /// How much of the word the device writes.
+    pub width: Width,
+    /// Index of its device.
+    pub device: u32,
+    /// The code that its producer posted.
+    pub failed: Option<u32>,
+    /// Its tickets, first to be reached first.
+    pub order: Heap,
+    /// The number from which the order counts: the lane's when the first ticket joined.
+    pub base: u64,
+    /// The head's target: what a look compares with.
+    pub head_target: u64,
+    /// The head's wait.
+    pub wait: Wait,
+    /// The head's point, for the estimator.
+    pub point: u64,
+    /// The head's prediction fields.
+    pub predict: Option<Predict>,
+    /// How the head is waited for.
+    pub mode: Mode,
+    /// When its wait goes on by itself.
+    pub due: MonoNs,
+    /// When hot looking ends.
+    pub hot_until: MonoNs,
+    /// When a ticket of this lane was last seen complete.
+    pub last_done: MonoNs,
+    /// Place in the order of due times.
+    pub due_link: Link,
+    /// Whether it stands in the engine's list of hot lanes.
+    pub hot_listed: bool,
+    /// Place in the session's list of lanes with tickets, or [`NOWHERE`].
+    pub waiting_at: u32,
+}
+
+impl Lane {
+    /// A lane that is not open.
+    pub fn closed() -> Lane {
+        Lane {
+            open: false,
+            width: Width::W64,
+            device: 0,
+            failed: None,
+            order: Heap::default(),
+            base: 0,
+            head_target: 0,
+            wait: Wait::new(&Plan::BLOCK, MonoNs(0), None, None),
+            point: 0,
+            predict: None,
+            mode: Mode::Idle,
+            due: MonoNs::MAX,
+            hot_until: MonoNs(0),
+            last_done: MonoNs(0),
+            due_link: Link::default(),
+            hot_listed: false,
+            waiting_at: NOWHERE,
+        }
+    }
+
+    /// The bits of a word that count.
+    pub fn mask(&self) -> u64 {
+        match self.width {
+            Width::W64 => u64::MAX,
+            Width::W32 => u64::from(u32::MAX),
+        }
+    }
+
+    /// One look: the word, if it has reached the head's target.
+    pub fn look(&self, ports: &impl Ports, index: u32) -> Option<u64> {
+        let word = ports.lane_word(index);
+        self.width.reached(word, self.head_target).then_some(word)
+    }
+}

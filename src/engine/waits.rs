@@ -1,0 +1,287 @@
+//! Waiting for lanes: `core::step` says what comes next, this file does it with looks at words.
+//!
+//! In the daemon a query is a look at the word, and there is nothing to arm. A park is a look
+//! every `park_us` (*warm*), or every turn where the head is inside its predicted window and its
+//! session has some of the budget left (*hot*).
+
+use super::lane::{Lane, Mode};
+use super::ports::Ports;
+use super::publish::End;
+use super::session::{Context, HotLane, Session};
+use super::table::Row;
+use crate::core::estimator::Sample;
+use crate::core::plan::{Park, Plan};
+use crate::core::step::{Action, Event, Outcome, Wait, Waited};
+use crate::core::time::{DurNs, MonoNs};
+use crate::proto::entry::Status;
+use crate::proto::limits::SESSION_HOT_LANES_MAX;
+
+impl<P: Ports> Session<P> {
+    /// Lets a recorded ticket wait on its lane, which is open; ends it where its number has been
+    /// reached, or never will be.
+    pub fn join_lane(&mut self, cx: &mut Context<'_>, at: u32, lane: u32) {
+        let table = self.table.parts();
+        let row = &table.rows[at as usize];
+        let entry = &mut self.lanes[lane as usize];
+        let word = self.ports.lane_word(lane);
+        if entry.width.reached(word, row.target) {
+            return self.landed(cx, at, word);
+        }
+        if let Some(code) = entry.failed {
+            return self.publish(cx, at, End::without(Status::DeviceFailed, code));
+        }
+        let first = entry.order.is_empty();
+        if first {
+            entry.base = word;
+        }
+        let (base, mask) = (entry.base, entry.mask());
+        entry.order.push(&mut self.tickets.lane_order(table.rows, base, mask), at);
+        let is_head = entry.order.first() == Some(at);
+        if first {
+            self.join_waiting(cx, lane);
+        }
+        if is_head {
+            self.next_head(cx, lane);
+        }
+    }
+
+    /// Ends a ticket whose number had been reached when it was submitted.
+    fn landed(&mut self, cx: &mut Context<'_>, at: u32, word: u64) {
+        let row = self.table.parts().rows[at as usize];
+        let device = self.lanes[row.source as usize].device;
+        let plan = self.plan_of(cx, &row, device);
+        let mut wait = Wait::new(&plan, cx.now, None, None);
+        let waited = match plan.park {
+            Park::Block => Waited::Blocked,
+            Park::Poll | Park::Flag { .. } => Waited::Immediate,
+        };
+        let _ = wait.step(cx.now, Event::Begin);
+        if let Action::Finish(outcome) = wait.step(cx.now, Event::Queried(true))
+            && let (Some(predict), Some(sample)) = (plan.predict, outcome.sample)
+            && self.lanes[row.source as usize].order.is_empty()
+        {
+            self.points.record(row.point, &predict, sample);
+        }
+        let end = End { status: Status::Done, waited: Some(waited), code: 0, seen: word };
+        self.publish(cx, at, end);
+    }
+
+    /// The plan that a ticket waits by.
+    fn plan_of(&self, cx: &Context<'_>, row: &Row, device: u32) -> Plan {
+        // A plan cannot disappear while tickets name it: accepting them has checked it.
+        let bands = self.bands(row.plan, device, cx.config);
+        bands.map_or(Plan::BLOCK, |bands| bands.plan_for(row.rows))
+    }
+
+    /// Starts the wait of whatever ticket is first on the lane now.
+    pub fn next_head(&mut self, cx: &mut Context<'_>, lane: u32) {
+        if self.set_head(cx, lane) {
+            self.advance(cx, lane, Event::Begin, None);
+        }
+    }
+
+    /// Prepares the wait of the ticket that is first on the lane now; `false` when none waits.
+    fn set_head(&mut self, cx: &mut Context<'_>, lane: u32) -> bool {
+        let Some(at) = self.lanes[lane as usize].order.first() else {
+            self.set_mode(lane, Mode::Idle, MonoNs::MAX);
+            self.leave_waiting(cx, lane);
+            return false;
+        };
+        let row = self.table.parts().rows[at as usize];
+        let plan = self.plan_of(cx, &row, self.lanes[lane as usize].device);
+        let sleep = plan.predict.and_then(|predict| self.points.sleep(row.point, &predict));
+        let entry = &mut self.lanes[lane as usize];
+        let start = MonoNs(row.submitted_ns).max(entry.last_done);
+        entry.head_target = row.target;
+        entry.point = row.point;
+        entry.predict = plan.predict;
+        entry.wait = Wait::new(&plan, start, sleep, None);
+        entry.hot_until = sleep.map_or(MonoNs(0), |sleep| start + sleep + cx.config.spin);
+        true
+    }
+
+    /// Goes on with a lane's wait after `event`, to its next rest. `seen` is the word, where a
+    /// look at it is the event.
+    fn advance(&mut self, cx: &mut Context<'_>, lane: u32, event: Event, seen: Option<u64>) {
+        let (mut event, mut seen) = (event, seen);
+        loop {
+            let entry = &mut self.lanes[lane as usize];
+            match entry.wait.step(cx.now, event) {
+                Action::Query => {
+                    seen = entry.look(&self.ports, lane);
+                    event = Event::Queried(seen.is_some());
+                }
+                Action::Arm => event = Event::Armed,
+                Action::SleepUntil(until) => return self.set_mode(lane, Mode::Cold, until),
+                Action::ParkUntil(until) => return self.park(cx, lane, until),
+                Action::Poll { .. } => return self.poll(cx, lane),
+                Action::Block { .. } => {
+                    seen = entry.look(&self.ports, lane);
+                    if seen.is_none() {
+                        let due = cx.now + cx.config.backstop;
+                        return self.set_mode(lane, Mode::Blocked, due);
+                    }
+                    event = Event::Blocked(true);
+                }
+                Action::Finish(outcome) => {
+                    self.complete(cx, lane, seen, outcome);
+                    if !self.set_head(cx, lane) {
+                        return;
+                    }
+                    event = Event::Begin;
+                }
+                // Deadlines are the tickets' and not the waits': no wait of a lane expires.
+                Action::Expire => return self.set_mode(lane, Mode::Blocked, cx.now),
+            }
+        }
+    }
+
+    /// A bounded park: hot inside the predicted window, else warm.
+    fn park(&mut self, cx: &mut Context<'_>, lane: u32, until: MonoNs) {
+        let entry = &self.lanes[lane as usize];
+        let hot_until = entry.hot_until;
+        let inside = entry.wait.predicted() && cx.now < hot_until;
+        if inside && self.may_be_hot(cx, lane) {
+            self.go_hot(cx, lane, hot_until);
+        } else {
+            self.set_mode(lane, Mode::Warm, until);
+        }
+    }
+
+    /// Hot until done, within the session's share; a look every park where that is used up.
+    fn poll(&mut self, cx: &mut Context<'_>, lane: u32) {
+        let due = cx.now + cx.config.park;
+        if self.may_be_hot(cx, lane) {
+            self.go_hot(cx, lane, due);
+        } else {
+            self.set_mode(lane, Mode::Warm, due);
+        }
+    }
+
+    fn may_be_hot(&mut self, cx: &mut Context<'_>, lane: u32) -> bool {
+        let (percent, sharers) = (cx.config.spin_budget_percent, *cx.sharers);
+        let hot_already = self.lanes[lane as usize].mode == Mode::Hot;
+        let room = hot_already || self.hot_lanes < SESSION_HOT_LANES_MAX;
+        let may = room && self.budget.may_spend(cx.now, percent, sharers);
+        cx.stats.hot_refused += u64::from(!may);
+        may
+    }
+
+    fn go_hot(&mut self, cx: &mut Context<'_>, lane: u32, until: MonoNs) {
+        self.set_mode(lane, Mode::Hot, until);
+        let entry = &mut self.lanes[lane as usize];
+        if !core::mem::replace(&mut entry.hot_listed, true) {
+            cx.hot.push(HotLane { slot: self.slot, lane });
+        }
+    }
+
+    /// Looks at a lane in a hot turn. `share` is what the lane is charged for the turn before.
+    pub fn look_hot(&mut self, cx: &mut Context<'_>, lane: u32, share: DurNs) {
+        self.budget.charge(share);
+        cx.stats.hot_looks += 1;
+        if let Some(word) = self.lanes[lane as usize].look(&self.ports, lane) {
+            self.advance(cx, lane, Event::Seen, Some(word));
+        } else if self.budget.is_empty() {
+            self.advance(cx, lane, Event::Parked, None);
+        }
+    }
+
+    /// A bell of this device rang, or all should be looked at (`None`).
+    pub fn look_at_device(&mut self, cx: &mut Context<'_>, device: Option<u32>) {
+        let mut at = 0;
+        while let Some(&lane) = self.waiting.get(at) {
+            let entry = &self.lanes[lane as usize];
+            if device.is_none_or(|device| device == entry.device)
+                && let Some(word) = entry.look(&self.ports, lane)
+            {
+                self.advance(cx, lane, Event::Seen, Some(word));
+            }
+            // A lane whose last ticket ended has left, and another stands in its place.
+            at += usize::from(self.waiting.get(at) == Some(&lane));
+        }
+    }
+
+    /// Looks at one lane now.
+    pub fn look_at_lane(&mut self, cx: &mut Context<'_>, lane: u32) {
+        let entry = &self.lanes[lane as usize];
+        if entry.mode == Mode::Idle {
+            return;
+        }
+        if let Some(word) = entry.look(&self.ports, lane) {
+            self.advance(cx, lane, Event::Seen, Some(word));
+        }
+    }
+
+    /// Does what is due at `cx.now`.
+    pub fn run_due(&mut self, cx: &mut Context<'_>) {
+        while let Some(lane) = self.due.first() {
+            let entry = &self.lanes[lane as usize];
+            if entry.due > cx.now {
+                break;
+            }
+            cx.stats.due_looks += 1;
+            let event = match entry.mode {
+                Mode::Cold | Mode::Idle => Event::Woke,
+                Mode::Warm | Mode::Hot => Event::Parked,
+                Mode::Blocked => Event::Blocked(false),
+            };
+            // A predicted sleep's end has a look of its own, which makes the result Late.
+            let seen = match event {
+                Event::Woke => None,
+                _ => entry.look(&self.ports, lane),
+            };
+            self.advance(cx, lane, seen.map_or(event, |_| Event::Seen), seen);
+        }
+        while let Some(at) = self.tickets.expired(self.table.parts().rows, cx.now.0) {
+            self.expire(cx, at);
+        }
+    }
+
+    /// A ticket's deadline has come: one last look decides.
+    fn expire(&mut self, cx: &mut Context<'_>, at: u32) {
+        let row = self.table.parts().rows[at as usize];
+        if self.tickets.in_lane(at) {
+            let word = self.ports.lane_word(row.source);
+            if self.lanes[row.source as usize].width.reached(word, row.target) {
+                return self.advance(cx, row.source, Event::Seen, Some(word));
+            }
+        }
+        self.finish(cx, at, End::without(Status::DeadlineExpired, 0));
+    }
+
+    /// Ends the head and all behind it that the word `seen` has reached.
+    fn complete(&mut self, cx: &mut Context<'_>, lane: u32, seen: Option<u64>, outcome: Outcome) {
+        let Lane { base, width, point, predict, .. } = self.lanes[lane as usize];
+        let mask = self.lanes[lane as usize].mask();
+        let word = seen.unwrap_or_else(|| self.ports.lane_word(lane));
+        let mut waited = outcome.waited;
+        let mut count = 0;
+        loop {
+            let table = self.table.parts();
+            let order = &mut self.lanes[lane as usize].order;
+            let Some(at) = order.first() else { break };
+            if !width.reached(word, table.rows[at as usize].target) {
+                break;
+            }
+            order.pop(&mut self.tickets.lane_order(table.rows, base, mask));
+            let end = End { status: Status::Done, waited: Some(waited), code: 0, seen: word };
+            self.publish(cx, at, end);
+            // Those behind the head were found by the head's wait.
+            waited = Waited::Parked;
+            count += 1;
+        }
+        if let (Some(predict), Some(sample)) = (predict, outcome.sample) {
+            self.points.record(point, &predict, mean_of(sample, count));
+        }
+        self.lanes[lane as usize].last_done = cx.now;
+    }
+}
+
+/// A look that finds `count` numbers reached at once has measured the sum of their residuals: the
+/// estimator learns the mean.
+fn mean_of(sample: Sample, count: u64) -> Sample {
+    match sample {
+        Sample::Exact(residual) => Sample::Exact(DurNs(residual.0 / count.max(1))),
+        other => other,
+    }
+}
