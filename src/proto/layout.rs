@@ -151,6 +151,19 @@ pub enum SessionState {
     Closed = 3,
 }
 
+impl SessionState {
+    /// The state with this number.
+    pub const fn from_number(number: u32) -> Option<SessionState> {
+        Some(match number {
+            0 => SessionState::Starting,
+            1 => SessionState::Live,
+            2 => SessionState::Draining,
+            3 => SessionState::Closed,
+            _ => return None,
+        })
+    }
+}
+
 /// How a CPU-side producer wakes a parked daemon, after it has bumped the bell's word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]

@@ -68,7 +68,9 @@ impl Area {
     /// # Errors
     /// `SystemFailed` where the memfd cannot be made.
     pub fn create(name: &str, bytes: usize, header: &AreaHeader) -> Result<Area> {
-        let bytes = bytes.max(1).next_multiple_of(PAGE_BYTES);
+        let Some(bytes) = bytes.max(1).checked_next_multiple_of(PAGE_BYTES) else {
+            return Err(failed("ftruncate", Errno::FBIG));
+        };
         let fd = memfd(name)?;
         rustix::fs::ftruncate(&fd, bytes as u64).map_err(|errno| failed("ftruncate", errno))?;
         let written = rustix::io::pwrite(&fd, header.as_bytes(), 0);

@@ -11,10 +11,15 @@
 //! [`region`]: who has to wake or write an eventfd is told so and does it by its own means.
 
 pub mod area;
+pub mod bells;
+pub mod control;
 pub mod header;
+pub mod lanes;
 pub mod region;
 pub mod result_ring;
 pub mod ring;
+pub mod status;
 pub mod submit_ring;
 pub mod sync;
+pub mod table;
 pub mod words;

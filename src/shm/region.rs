@@ -182,6 +182,13 @@ pub fn sealed_bytes(fd: impl AsFd) -> Result<usize> {
     }
 }
 
+impl Region<ReadWrite> {
+    /// The first byte, for [`super::table`], whose memory has no peer.
+    pub(super) fn base(&self) -> *mut u8 {
+        self.base.as_ptr()
+    }
+}
+
 impl<A> Region<A> {
     /// Whether a word of `size` bytes at `offset` lies inside, aligned.
     fn holds(&self, offset: usize, size: usize) -> bool {

@@ -4,7 +4,7 @@
 //! is filled next, the *head* the one that is taken next. `tail - head`, wrapping, is never above
 //! the ring's entries: an index of a peer that says otherwise is refused with `RingIndex`.
 
-use super::words::{ReadWords, WriteWords};
+use super::words::{ReadWords, WriteWords, fit};
 use crate::core::error::{Error, ErrorCode, Result};
 use crate::proto::entry::{ENTRY_BYTES, EntryWords};
 use crate::proto::layout::rings;
@@ -52,15 +52,7 @@ impl RingSizes {
 
     /// Refuses memory that is smaller than these rings.
     pub(super) fn fit(self, memory: &impl ReadWords) -> Result<()> {
-        if memory.bytes() < self.bytes() {
-            let detail = format!(
-                "session memory: rings need {} bytes, the area has {}",
-                self.bytes(),
-                memory.bytes()
-            );
-            return Err(Error::new(ErrorCode::SessionMemory, detail));
-        }
-        Ok(())
+        fit(memory, self.bytes(), "rings area")
     }
 
     pub(super) fn submit_slot(self, position: u32) -> usize {

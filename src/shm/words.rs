@@ -9,6 +9,8 @@
 
 use std::sync::Arc;
 
+use crate::core::error::{Error, ErrorCode, Result};
+
 /// Memory whose words can be loaded.
 pub trait ReadWords {
     /// Bytes of the memory.
@@ -63,3 +65,12 @@ macro_rules! forward {
 }
 
 forward!(&M, Arc<M>);
+
+/// Refuses memory that is smaller than what is to be found in it.
+pub(super) fn fit(memory: &impl ReadWords, bytes: usize, area: &str) -> Result<()> {
+    if memory.bytes() >= bytes {
+        return Ok(());
+    }
+    let detail = format!("session memory: {area}: {} bytes, not {bytes}", memory.bytes());
+    Err(Error::new(ErrorCode::SessionMemory, detail))
+}
