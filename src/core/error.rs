@@ -2,15 +2,18 @@
 //!
 //! A *code* is a number that never changes its meaning: the registry is append-only, and programs
 //! branch on the code, never on text. Each entry has a *form* (the text's shape), a *cause* and a
-//! *remedy*. `docs/ERRORS.md` is generated from this file (`tests/tidy.rs` compares them).
+//! *remedy*. `docs/ERRORS.md` is [`docs_page`] (`tests/docs.rs` compares them).
 //! Codes 1 to 31 belong to the core's wait machinery; the daemon, its protocol and its client
 //! number from 32.
 
+use alloc::format;
 use alloc::string::String;
 use core::fmt;
 
 macro_rules! registry {
-    ($($num:literal $name:ident $blame:ident, $form:literal, $cause:literal, $remedy:literal;)*) => {
+    ($(
+        $num:literal $name:ident $blame:ident, $form:literal, $cause:literal, $remedy:literal;
+    )*) => {
         /// A number for one kind of refusal, failure or warning. Append-only.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[non_exhaustive]
@@ -72,16 +75,29 @@ pub enum Blame {
     Device = 4,
 }
 
+impl Blame {
+    /// Who that is, as the docs say it.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Blame::Nobody => "nobody: a warning or a notice",
+            Blame::Client => "the client",
+            Blame::Daemon => "the daemon or its machine",
+            Blame::Operator => "the operator",
+            Blame::Device => "the device or its producer",
+        }
+    }
+}
+
 registry! {
     1 InvalidPlan Client, "plan: <key> = <value>: <bound> (column <n>)",
         "A wait plan's text does not follow the grammar or leaves a bound.",
         "Correct the key that the text names; docs/PLANS.md has the grammar and the bounds.";
     2 ParkFallback Nobody, "park: <requested> is not available (<why>), <running> is used",
         "The CPU's word park that was asked for cannot be used on this machine.",
-        "Nothing is lost but some power: parks use PAUSE. Enable UMWAIT, MWAITX or WFE for a better one.";
+        "Nothing is lost but some power: parks use PAUSE. UMWAIT, MWAITX or WFE would be better.";
     3 ExecutorFallback Nobody, "executor: <requested> is not available (<why>), <running> is used",
         "The executor that was asked for cannot run here and another one was chosen.",
-        "Allow what the text names (a sysctl, a seccomp profile, a limit), or configure the running one.";
+        "Allow what the text names (a sysctl, a seccomp profile, a limit), or ask for the other.";
     4 ExecutorRefused Operator, "executor: <requested> is not available (<why>) and strict is set",
         "The executor that was asked for cannot run here and `strict` forbids another.",
         "Allow what the text names, or set strict = false.";
@@ -112,7 +128,8 @@ registry! {
     36 TooManyFds Client, "<message>: <n> file descriptors, at most <max>",
         "A message carried more file descriptors than it may.",
         "Send fewer in one message.";
-    37 FdKindRefused Client, "fd <n> is <kind>: only eventfd, timerfd, pidfd and sync_file are allowed",
+    37 FdKindRefused Client,
+        "fd <n> is <kind>: only eventfd, timerfd, pidfd and sync_file are allowed",
         "A file descriptor of a kind that could block the daemon, or that it does not know.",
         "Wrap the event in an eventfd, or use a completion word.";
     38 RingIndex Client, "<ring>: index <n> is outside <a>..=<b>",
@@ -143,7 +160,7 @@ registry! {
         "All sessions of one user together exceed a quota.",
         "Close sessions that are not needed, or raise the quota that the text names.";
     47 PermissionDenied Operator, "uid <u> gid <g> is not allowed by [allow]",
-        "The connecting process is not covered by [allow].",
+        "The connecting process is not covered by `[allow]`.",
         "Add its uid or gid to [allow], or run it as a member of an allowed group.";
     48 NotGreeted Client, "<message> before HELLO, or a second HELLO",
         "A session starts with exactly one HELLO.",
@@ -240,3 +257,28 @@ impl core::error::Error for Error {}
 
 /// The result of what can end with a coded error.
 pub type Result<T> = core::result::Result<T, Error>;
+
+/// What `docs/ERRORS.md` says: the registry as Markdown.
+pub fn docs_page() -> String {
+    let mut page = String::from(
+        "# Error codes
+
+Generated from `src/core/error.rs`. A code never changes its meaning and is never used again:
+branch on the code, never on the text. The form shows the text's shape; what stands in `<>` is
+filled in. Codes 1 to 31 belong to waiting itself; the daemon, its protocol and its client number
+from 32.
+",
+    );
+    for &code in ErrorCode::ALL {
+        page.push_str(&format!("\n## {} {}\n\n", code.number(), code.name()));
+        page.push_str(&format!("- Form: `{}`\n", code.form()));
+        page.push_str(&format!("- Cause: {}\n", code.cause()));
+        page.push_str(&format!("- Remedy: {}\n", code.remedy()));
+        page.push_str(&format!("- Blame: {}\n", code.blame().label()));
+    }
+    page
+}
+
+#[cfg(test)]
+#[path = "error_tests.rs"]
+mod tests;

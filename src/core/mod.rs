@@ -4,9 +4,16 @@
 pub mod bands;
 pub mod error;
 pub mod estimator;
+pub mod executor;
+pub mod kind;
 pub mod line;
+pub mod manual;
 pub mod plan;
 pub mod points;
+pub mod port;
+pub mod reactor;
+mod ready;
 pub mod step;
 mod text;
 pub mod time;
+pub mod wait;

@@ -58,7 +58,8 @@ fn a_capacity_is_held_within_its_bounds() {
 proptest! {
     #[test]
     fn it_is_an_lru_that_never_allocates_again(
-        capacity in 1..6usize, uses in prop::collection::vec((0..9u64, 1..500u64, any::<bool>()), 0..80),
+        capacity in 1..6usize,
+        uses in prop::collection::vec((0..9u64, 1..500u64, any::<bool>()), 0..80),
     ) {
         let mut table = PointTable::new(EstimatorKind::Min, capacity);
         let room = (table.index.capacity(), table.rows.capacity(), table.used.capacity());

@@ -318,7 +318,9 @@ proptest! {
                     prop_assert!(until <= bound && Some(until) <= sleep.map(|sleep| START + sleep));
                 }
                 Action::ParkUntil(until) => prop_assert!(until <= bound && until > now),
-                Action::Block { until } | Action::Poll { until } => prop_assert_eq!(until, deadline),
+                Action::Block { until } | Action::Poll { until } => {
+                    prop_assert_eq!(until, deadline);
+                }
                 Action::Query | Action::Arm => {}
                 end => prop_assert!(false, "{end:?} is not the last action"),
             }
