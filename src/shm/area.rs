@@ -1,7 +1,7 @@
 //! Areas: the sealed memfds that hold what a session or the daemon shares.
 //!
 //! An *area* is made here by the daemon and mapped by whoever gets its fd. What always holds of
-//! one: its header is written, its size is fixed (F_SEAL_SHRINK, F_SEAL_GROW), no seal can be
+//! one: its header is written (a table's aside), its size is fixed (F_SEAL_SHRINK, F_SEAL_GROW), no seal can be
 //! added (F_SEAL_SEAL: a peer's F_SEAL_FUTURE_WRITE would lock a restarted daemon out), it cannot
 //! be executed where the kernel knows how to say so, and its mode is 0600, so that a read-only fd
 //! that was passed on cannot be opened for writing again by another user.
@@ -16,10 +16,10 @@ use super::header;
 use super::region::{Access, ReadOnly, ReadWrite, Region, sealed_bytes};
 use super::ring::RingSizes;
 use crate::core::error::{Error, ErrorCode, Result};
-use crate::proto::layout::{AreaHeader, PAGE_BYTES, lanes, status};
+use crate::proto::layout::{PAGE_BYTES, lanes, status};
 use crate::proto::limits::{LANES_MIN, RING_ENTRIES_MIN, SESSION_LANES_MAX};
 
-/// A sealed memfd with its header written.
+/// A sealed memfd.
 #[derive(Debug)]
 pub struct Area {
     fd: OwnedFd,
@@ -37,7 +37,7 @@ impl Area {
             let detail = format!("ring: fewer than {RING_ENTRIES_MIN} entries");
             return Err(Error::new(ErrorCode::LimitExceeded, detail));
         }
-        Area::create("parkd-rings", sizes.bytes(), &header::of_rings(sizes))
+        Area::create("parkd-rings", sizes.bytes(), header::of_rings(sizes).as_bytes())
     }
 
     /// A session's bells and lanes, all 0. `lanes` is a power of two in 64..=4096.
@@ -51,7 +51,7 @@ impl Area {
             );
             return Err(Error::new(ErrorCode::LimitExceeded, detail));
         }
-        Area::create("parkd-lanes", lanes::bytes(count), &header::of_lanes(count))
+        Area::create("parkd-lanes", lanes::bytes(count), header::of_lanes(count).as_bytes())
     }
 
     /// The daemon's status page.
@@ -59,22 +59,26 @@ impl Area {
     /// # Errors
     /// `SystemFailed` where the memfd cannot be made.
     pub fn status() -> Result<Area> {
-        Area::create("parkd-status", status::BYTES, &header::of_status())
+        Area::create("parkd-status", status::BYTES, header::of_status().as_bytes())
     }
 
-    /// An area of at least `bytes` bytes, rounded up to whole pages, that begins with `header`.
-    /// `name` is what /proc shows.
+    /// A session's ticket table: at least `bytes` zero bytes, up to whole pages. Its header is the
+    /// engine's to write.
     ///
     /// # Errors
     /// `SystemFailed` where the memfd cannot be made.
-    pub fn create(name: &str, bytes: usize, header: &AreaHeader) -> Result<Area> {
+    pub fn table(bytes: usize) -> Result<Area> {
         let Some(bytes) = bytes.max(1).checked_next_multiple_of(PAGE_BYTES) else {
             return Err(failed("ftruncate", Errno::FBIG));
         };
+        Area::create("parkd-table", bytes, &[])
+    }
+
+    fn create(name: &str, bytes: usize, header: &[u8]) -> Result<Area> {
         let fd = memfd(name)?;
         rustix::fs::ftruncate(&fd, bytes as u64).map_err(|errno| failed("ftruncate", errno))?;
-        let written = rustix::io::pwrite(&fd, header.as_bytes(), 0);
-        if written.map_err(|errno| failed("pwrite", errno))? != header::HEADER_BYTES {
+        let written = rustix::io::pwrite(&fd, header, 0);
+        if written.map_err(|errno| failed("pwrite", errno))? != header.len() {
             return Err(failed("pwrite", Errno::NOSPC));
         }
         let mode = Mode::RUSR | Mode::WUSR;

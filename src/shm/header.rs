@@ -18,7 +18,7 @@ pub const HEADER_BYTES: usize = size_of::<AreaHeader>();
 const _: () = assert!(HEADER_BYTES.is_multiple_of(8));
 
 /// The header of an area without sizes of its own.
-pub const fn plain(magic: [u8; 8], version: u32) -> AreaHeader {
+const fn plain(magic: [u8; 8], version: u32) -> AreaHeader {
     AreaHeader { magic, version, submit_entries: 0, result_entries: 0, lanes: 0, reserved: 0 }
 }
 
@@ -117,12 +117,7 @@ pub const fn lanes_allowed(lanes: u32) -> bool {
     lanes.is_power_of_two() && lanes >= LANES_MIN && lanes <= SESSION_LANES_MAX
 }
 
-pub(super) fn check_name(
-    header: &AreaHeader,
-    area: &str,
-    magic: [u8; 8],
-    version: u32,
-) -> Result<()> {
+fn check_name(header: &AreaHeader, area: &str, magic: [u8; 8], version: u32) -> Result<()> {
     if header.magic != magic {
         return Err(refused(area, "its magic is another area's"));
     }

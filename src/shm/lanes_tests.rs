@@ -17,6 +17,8 @@ fn numbers_stored_are_seen_in_their_own_lane_only() {
     assert_eq!(memory.load32(lanes::bell(lanes::BELLS - 1)), 0, "no lane is a bell");
 }
 
+/// Miri's weak-memory model knows no word that is accessed in two sizes.
+#[cfg(not(miri))]
 #[test]
 fn a_narrow_store_leaves_the_high_half_alone() {
     let memory = Region::heap(lanes::bytes(64)).unwrap();

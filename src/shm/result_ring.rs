@@ -64,7 +64,8 @@ impl<M: WriteWords> ResultProducer<M> {
         self.memory.store32(rings::RESULT_TAIL, tail);
     }
 
-    /// Results that the client has not taken. `tail` is behind the last entry written.
+    /// Results that the client has not taken. `tail` is behind the last entry written, published
+    /// or not, in this life of the daemon or the last.
     ///
     /// # Errors
     /// `RingIndex` where the client's head is not in `tail - entries..=tail`: the session is to be

@@ -5,21 +5,15 @@
 //! process holds the only mapping, and its bytes are an ordinary `&mut [u8]`, for the engine to
 //! lay out.
 //!
-//! What always holds: the bytes after the header are zero when made, start at a multiple of 64,
-//! and outlive the process as long as an fd of the memfd does.
+//! What always holds: the bytes are zero when made, start on a page, and outlive the process as
+//! long as an fd of the memfd does.
 
-use std::ops::{Deref, DerefMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use super::area::Area;
-use super::header::{check_name, plain, read, write};
 use super::region::{ReadWrite, Region};
-use super::words::{ReadWords, fit};
+use super::words::ReadWords;
 use crate::core::error::Result;
-use crate::proto::layout::PAGE_BYTES;
-
-/// Bytes before the table's own: the area's header, padded to a line.
-pub const TABLE_OFFSET: usize = 64;
 
 /// The bytes of a table, and the memfd that keeps them.
 #[derive(Debug)]
@@ -31,67 +25,54 @@ pub struct Table {
 }
 
 impl Table {
-    /// A new table of at least `bytes` bytes (up to whole pages), whose layout is named by `magic`
-    /// and `version`.
+    /// A new table of at least `bytes` zero bytes, up to whole pages.
     ///
     /// # Errors
     /// `SystemFailed` where the memfd cannot be made or mapped.
-    pub fn create(bytes: usize, magic: [u8; 8], version: u32) -> Result<Table> {
-        let header = plain(magic, version);
-        let area = Area::create("parkd-table", bytes.saturating_add(TABLE_OFFSET), &header)?;
+    pub fn create(bytes: usize) -> Result<Table> {
+        let area = Area::table(bytes)?;
         Ok(Table { region: area.map()?, area: Some(area) })
     }
 
-    /// The table that an earlier life of the daemon left behind `fd`, which nobody else maps.
+    /// The table that an earlier life of the daemon left behind `fd`, which nobody else maps. Its
+    /// header is the engine's to check.
     ///
     /// # Errors
-    /// `SessionMemory` where it is no table of this name, `VersionMismatch` for another layout,
-    /// `SystemFailed` where it cannot be mapped.
-    pub fn adopt(fd: OwnedFd, magic: [u8; 8], version: u32) -> Result<Table> {
+    /// `SessionMemory` where it is not a memfd that cannot shrink, `SystemFailed` where it cannot
+    /// be mapped.
+    pub fn adopt(fd: OwnedFd) -> Result<Table> {
         let area = Area::from_fd(fd)?;
-        let region = area.map()?;
-        fit(&region, PAGE_BYTES, "table")?;
-        check_name(&read(&region)?, "table", magic, version)?;
-        Ok(Table { region, area: Some(area) })
+        Ok(Table { region: area.map()?, area: Some(area) })
     }
 
-    /// A table of exactly `bytes` bytes on the heap: for simulators and tests.
+    /// A table of exactly `bytes` zero bytes on the heap: for simulators and tests.
     ///
     /// # Errors
     /// `SessionMemory` where there can be no such memory.
-    pub fn heap(bytes: usize, magic: [u8; 8], version: u32) -> Result<Table> {
-        let region = Region::heap(bytes.saturating_add(TABLE_OFFSET))?;
-        write(&region, &plain(magic, version));
-        Ok(Table { region, area: None })
+    pub fn heap(bytes: usize) -> Result<Table> {
+        Ok(Table { region: Region::heap(bytes)?, area: None })
     }
 
     /// The memfd, to be kept over a restart; none for a table on the heap. Do not map it.
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.area.as_ref().map(AsFd::as_fd)
     }
+}
 
-    fn len(&self) -> usize {
-        self.region.bytes() - TABLE_OFFSET
+impl AsRef<[u8]> for Table {
+    fn as_ref(&self) -> &[u8] {
+        let (first, bytes) = (self.region.base(), self.region.bytes());
+        // SAFETY: the region's memory is initialised, `bytes` long and there while `self` lives;
+        // no other handle or mapping of it exists, and no slice but those borrowed from `self`.
+        unsafe { std::slice::from_raw_parts(first, bytes) }
     }
 }
 
-impl Deref for Table {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        let first = self.region.base().wrapping_add(TABLE_OFFSET);
-        // SAFETY: the region's memory is initialised, at least TABLE_OFFSET + len bytes long and
-        // mapped while `self` lives; no other handle or mapping of it exists, and no slice but
-        // those borrowed from `self`.
-        unsafe { std::slice::from_raw_parts(first, self.len()) }
-    }
-}
-
-impl DerefMut for Table {
-    fn deref_mut(&mut self) -> &mut [u8] {
-        let (first, len) = (self.region.base().wrapping_add(TABLE_OFFSET), self.len());
-        // SAFETY: as for `deref`, and `self` is borrowed for writing.
-        unsafe { std::slice::from_raw_parts_mut(first, len) }
+impl AsMut<[u8]> for Table {
+    fn as_mut(&mut self) -> &mut [u8] {
+        let (first, bytes) = (self.region.base(), self.region.bytes());
+        // SAFETY: as for `as_ref`, and `self` is borrowed for writing.
+        unsafe { std::slice::from_raw_parts_mut(first, bytes) }
     }
 }
 
