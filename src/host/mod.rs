@@ -1,1 +1,13 @@
-//! host
+//! What Linux gives: clocks, futexes, the ring, epoll, fds, CPUs.
+//!
+//! Everything that names a system call of the wait path lives here, behind safe functions. The
+//! FILL thread is generic over [`fill::FillHost`]; one type per executor kind implements it:
+//! [`uring`] ("io-uring").
+
+pub mod affinity;
+pub mod clock;
+pub mod fds;
+
+pub mod fill;
+pub mod futex;
+pub mod uring;
