@@ -1,0 +1,177 @@
+//! What the desk asks of FILL, and FILL's answers.
+
+use std::io;
+
+use super::Fill;
+use super::seats::BellWatch;
+use super::token::Named;
+use crate::core::error::{Error, ErrorCode};
+use crate::core::line::Width;
+use crate::daemon::command::{
+    Answer, Ask, Command, Counters, Leftovers, Reply, Seat, Seated, TicketFd,
+};
+use crate::engine::{Refusal, SessionParams};
+use crate::host::clock;
+use crate::host::fill::{FillHost, Watch};
+use crate::proto::entry::{SubmitEntry, TicketKind};
+
+type Answered = Result<Answer, Refusal>;
+
+impl<H: FillHost> Fill<H> {
+    /// Does a command; `false` when it was to stop.
+    pub(super) fn command(&mut self, command: Command) -> io::Result<bool> {
+        match command {
+            Command::Attach(seat, params, seated) => self.attach(seat, &params, *seated)?,
+            Command::Detach(seat) => self.detach(seat)?,
+            Command::Request(seat, asked, ask) => {
+                let mut spent = Vec::new();
+                let answer = match self.seats.seated(seat) {
+                    Some(_) => self.ask(seat, asked.cookie, ask, &mut spent),
+                    None if matches!(ask, Ask::Counters) => Ok(self.counters()),
+                    None => Err(gone()),
+                };
+                let answer = answer.unwrap_or_else(Answer::Refused);
+                self.end.reply(Reply::Answer(seat, asked, answer, spent));
+            }
+            Command::Stop => {
+                for at in 0..self.seats.taken().len() {
+                    self.engine.shut_down(self.seats.taken()[at], self.now);
+                }
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn attach(&mut self, seat: Seat, params: &SessionParams, seated: Seated) -> io::Result<()> {
+        let Seated { memory, table, notify, bell } = seated;
+        if let Err(error) = self.engine.attach(seat.slot, params, memory, table, self.now) {
+            let left = Leftovers { eventfds: [notify].into(), ..Leftovers::default() };
+            self.end.reply(Reply::Broken(seat, error));
+            self.end.reply(Reply::Detached(seat, None, Box::new(left)));
+            return Ok(());
+        }
+        self.seats.take(seat, notify, bell);
+        if let Some(seated) = self.seats.at(seat.slot)
+            && let Some(fd) = seated.bell_fd()
+        {
+            let token = Named::BellEventfd(seated.who()).token();
+            self.host.watch_eventfd(token, fd)?;
+        }
+        self.owed.arm(seat.slot);
+        Ok(())
+    }
+
+    fn detach(&mut self, seat: Seat) -> io::Result<()> {
+        if self.seats.seated(seat).is_none() {
+            return Ok(());
+        }
+        self.forget_bells(seat.slot)?;
+        if let Some(seated) = self.seats.at(seat.slot)
+            && seated.ringing
+        {
+            let token = Named::Notify(seated.who()).token();
+            self.host.cancel(Watch::Ring, token)?;
+        }
+        let memory = self.engine.detach(seat.slot, self.now);
+        self.effects()?;
+        // What the kernel was asked to forget refers to fds that the desk closes next.
+        self.host.flush()?;
+        self.ready.retain(|&ready| ready != seat.slot);
+        let left = self.seats.leave(seat).unwrap_or_default();
+        self.end.reply(Reply::Detached(seat, memory, Box::new(left)));
+        Ok(())
+    }
+
+    fn ask(&mut self, seat: Seat, cookie: u64, ask: Ask, spent: &mut Vec<SubmitEntry>) -> Answered {
+        let (slot, now) = (seat.slot, self.now);
+        match ask {
+            Ask::OpenLane(lane, width, device) => self.open_lane(slot, lane, width, device),
+            Ask::CloseLane(lane) => self.engine.close_lane(slot, lane, now).map(|()| Answer::Done),
+            Ask::Plan(bands) => self.engine.add_plan(slot, bands, now).map(Answer::Plan),
+            Ask::Submit(entries, fds) => {
+                *spent = entries;
+                self.submit(slot, cookie, spent, fds)
+            }
+            Ask::Cancel(name) => self.engine.cancel(slot, name, now).map(|()| Answer::Done),
+            Ask::Fail(lane, code) => self.engine.fail(slot, lane, code, now).map(|()| Answer::Done),
+            Ask::Counters => Ok(self.counters()),
+        }
+    }
+
+    fn open_lane(&mut self, slot: u16, lane: Option<u32>, width: Width, device: u32) -> Answered {
+        let (lane, value) = self.engine.open_lane(slot, lane, width, device, self.now)?;
+        let bell = device + 1;
+        if let Some(seated) = self.seats.at(slot)
+            && let Some(memory) = self.engine.ports(slot)
+            && seated.bells.iter().all(|watch| watch.bell != bell)
+        {
+            let seen = memory.bells.read(bell);
+            seated.bells.push(BellWatch { bell, seen, armed: false });
+            self.owed.arm(slot);
+        }
+        Ok(Answer::LaneOpened(lane, device, value))
+    }
+
+    fn submit(
+        &mut self,
+        slot: u16,
+        cookie: u64,
+        entries: &mut [SubmitEntry],
+        fds: Vec<TicketFd>,
+    ) -> Answered {
+        let Some(seated) = self.seats.at(slot) else { return Err(gone()) };
+        let places: Vec<u32> = fds.into_iter().map(|fd| seated.keep_fd(fd)).collect();
+        let mut used = vec![false; places.len()];
+        for entry in entries.iter_mut().filter(|entry| entry.kind == TicketKind::Fd as u8) {
+            let index = entry.source as usize;
+            // Each fd is one ticket's, so that its end gives the fd back.
+            if std::mem::replace(&mut used[index], true) {
+                self.give_back(slot, &places);
+                let text = format!("SUBMIT: fd {index} belongs to two tickets");
+                return Err(Error::new(ErrorCode::BadMessage, text).into());
+            }
+            entry.source = places[index];
+        }
+        if used.contains(&false) {
+            self.give_back(slot, &places);
+            let text = "SUBMIT: a file descriptor belongs to no ticket";
+            return Err(Error::new(ErrorCode::BadMessage, text).into());
+        }
+        match self.engine.submit(slot, cookie, entries, self.now) {
+            Ok(free) => Ok(Answer::Submitted(entries.len() as u32, free)),
+            Err(refusal) => {
+                self.give_back(slot, &places);
+                Err(refusal)
+            }
+        }
+    }
+
+    /// Gives fds of tickets that were not taken back to the desk.
+    fn give_back(&mut self, slot: u16, places: &[u32]) {
+        for &place in places {
+            if let Some(seated) = self.seats.at(slot)
+                && let Some(fd) = seated.take_fd(place)
+            {
+                let seat = seated.seat;
+                self.end.reply(Reply::Fd(seat, fd));
+            }
+        }
+    }
+
+    fn counters(&self) -> Answer {
+        let by_slot = self.seats.taken().iter();
+        Answer::Counters(Box::new(Counters {
+            stats: *self.engine.stats(),
+            outstanding: self.engine.outstanding(),
+            by_slot: by_slot.map(|&slot| (slot, self.engine.outstanding_of(slot))).collect(),
+            turns: self.turns,
+            syscalls: self.host.syscalls(),
+            cpu_ns: clock::thread_cpu().0,
+        }))
+    }
+}
+
+fn gone() -> Refusal {
+    Error::new(ErrorCode::Disconnected, "the session is closed").into()
+}

@@ -1,0 +1,116 @@
+//! A session's memory: made by the desk, used by FILL, taken apart by the desk again.
+//!
+//! The desk makes the areas and maps them; [`Memory`] is what FILL works with, through the
+//! engine's [`Ports`]. FILL never maps, unmaps or closes: it hands a [`Memory`] back.
+
+use std::os::fd::OwnedFd;
+
+use crate::core::error::Result;
+use crate::engine::table::TableLayout;
+use crate::engine::{Ports, SessionParams};
+use crate::host::futex::FutexAddr;
+use crate::proto::entry::{EntryWords, ResultEntry};
+use crate::proto::layout::SessionState;
+use crate::shm::area::Area;
+use crate::shm::bells::BellsView;
+use crate::shm::control::Control;
+use crate::shm::lanes::LanesView;
+use crate::shm::region::{ReadOnly, ReadWrite, Region};
+use crate::shm::result_ring::ResultProducer;
+use crate::shm::ring::RingSizes;
+use crate::shm::submit_ring::SubmitConsumer;
+use crate::shm::table::Table;
+
+/// The mappings of one session.
+pub struct Memory {
+    /// The bells, read-only.
+    pub bells: BellsView<Region<ReadOnly>>,
+    lanes: LanesView<Region<ReadOnly>>,
+    submissions: SubmitConsumer<Region<ReadWrite>>,
+    results: ResultProducer<Region<ReadWrite>>,
+}
+
+/// Everything that is made for a session.
+pub struct Made {
+    /// What FILL works with.
+    pub memory: Memory,
+    /// The ticket table.
+    pub table: Table,
+    /// The control line, for the desk.
+    pub control: Control<Region<ReadWrite>>,
+    /// The rings area, for the client.
+    pub rings_fd: OwnedFd,
+    /// The lanes area, for the client.
+    pub lanes_fd: OwnedFd,
+}
+
+impl Made {
+    /// Makes and maps the areas of a session, which `generation` of the daemon serves.
+    ///
+    /// # Errors
+    /// `LimitExceeded` for sizes that cannot be, `SystemFailed` where memory or fds are short.
+    pub fn new(params: &SessionParams, generation: u32) -> Result<Made> {
+        let sizes = RingSizes::new(params.submit_entries, params.result_entries)?;
+        let rings_area = Area::rings(sizes)?;
+        let rings: Region<ReadWrite> = rings_area.map()?;
+        let lanes_area = Area::lanes(params.lanes)?;
+        let lanes: Region<ReadOnly> = lanes_area.map()?;
+        let layout = TableLayout::new(params.lanes, params.result_entries);
+        let table = Table::create(layout.bytes())?;
+        let control = Control::new(rings.clone(), sizes)?;
+        control.serve(generation, SessionState::Live);
+        Ok(Made {
+            memory: Memory {
+                bells: BellsView::new(lanes.clone())?,
+                lanes: LanesView::new(lanes, params.lanes)?,
+                submissions: SubmitConsumer::new(rings.clone(), sizes)?,
+                results: ResultProducer::new(rings, sizes)?,
+            },
+            table,
+            control,
+            rings_fd: rings_area.into_fd(),
+            lanes_fd: lanes_area.into_fd(),
+        })
+    }
+}
+
+impl Memory {
+    /// The futex word on which the client parks.
+    pub fn tail_futex(&self) -> FutexAddr {
+        FutexAddr::new(self.results.tail_address())
+    }
+
+    /// The futex word of a bell.
+    pub fn bell_futex(&self, bell: u32) -> FutexAddr {
+        FutexAddr::new(self.bells.address(bell))
+    }
+}
+
+impl Ports for Memory {
+    type Table = Table;
+
+    fn lane_word(&self, lane: u32) -> u64 {
+        self.lanes.load(lane)
+    }
+    fn submissions(&self, head: u32) -> Result<u32> {
+        self.submissions.pending(head)
+    }
+    fn submission(&self, position: u32) -> EntryWords {
+        self.submissions.entry(position)
+    }
+    fn set_submit_head(&self, head: u32) {
+        self.submissions.set_head(head);
+    }
+    fn unread(&self, tail: u32) -> Result<u32> {
+        self.results.unread(tail)
+    }
+    fn write_result(&self, position: u32, entry: ResultEntry) {
+        self.results.write(position, entry);
+    }
+    fn publish_tail(&self, tail: u32) {
+        self.results.publish(tail);
+    }
+    fn armed(&self) -> u32 {
+        self.results.armed()
+    }
+}
