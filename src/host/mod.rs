@@ -10,4 +10,5 @@ pub mod fds;
 
 pub mod fill;
 pub mod futex;
+pub mod identity;
 pub mod uring;
