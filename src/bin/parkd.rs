@@ -1,2 +1,43 @@
-//! parkd
-fn main() {}
+//! parkd: the daemon, and what checks and shows it.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use parkd::core::error::Result;
+use parkd::daemon::cli::{self, CheckConfigArgs};
+
+/// Lets many local processes wait for accelerator work without burning a core each
+#[derive(Parser)]
+#[command(name = "parkd", version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Say whether a configuration file is right and, if not, where it is wrong
+    CheckConfig(CheckConfigArgs),
+}
+
+fn main() -> ExitCode {
+    match run(Cli::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{}", cli::last_words(&error));
+            ExitCode::from(cli::exit_status(&error))
+        }
+    }
+}
+
+fn run(cli: Cli) -> Result<()> {
+    match cli.command {
+        Command::CheckConfig(args) => {
+            let valid = args.run()?;
+            // Nobody reads it: the exit status says the same.
+            let _ = writeln!(io::stdout(), "{valid}");
+            Ok(())
+        }
+    }
+}

@@ -1,1 +1,3 @@
-//! ctl
+//! parkctl: asks a running daemon, and shows what it found.
+
+pub mod cli;

@@ -1,5 +1,10 @@
-//! The daemon: glue between the host and the engine.
+//! The daemon: desk, FILL and what they run on: glue between host and engine.
 
+pub mod allow;
+pub mod cli;
 pub mod command;
+pub mod config;
 pub mod fill;
+pub mod listen;
+pub mod log;
 pub mod memory;

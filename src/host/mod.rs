@@ -11,4 +11,5 @@ pub mod fds;
 pub mod fill;
 pub mod futex;
 pub mod signals;
+pub mod identity;
 pub mod uring;

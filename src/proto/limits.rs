@@ -62,7 +62,16 @@ pub const COMMANDS_MAX: usize = 1024;
 /// Wake-ups that a session's bells may cause in a second; past it the bells are not re-armed and
 /// the session is looked at every `park_us`.
 pub const SESSION_RINGS_PER_SECOND_MAX: u32 = 50_000;
+/// Bytes of the configuration file.
+pub const CONFIG_BYTES_MAX: u64 = 1024 * 1024;
+/// Plans that the configuration may name.
+pub const CONFIG_PLANS_MAX: u32 = 64;
+/// Bytes of a configured plan's name.
+pub const PLAN_NAME_BYTES_MAX: usize = 32;
+/// Bytes of the socket's path: what `sockaddr_un` holds, less the suffix that it is bound under.
+pub const SOCKET_PATH_BYTES_MAX: usize = 103;
 
+const _: () = assert!(PLAN_NAME_BYTES_MAX <= PLAN_TEXT_BYTES_MAX);
 const _: () = assert!(RING_ENTRIES_MAX == SESSION_TICKETS_MAX);
 const _: () = assert!(RING_ENTRIES_MIN.is_power_of_two() && RING_ENTRIES_MAX.is_power_of_two());
 const _: () = assert!(RING_ENTRIES_DEFAULT.is_power_of_two() && LANES_MIN.is_power_of_two());
