@@ -3,7 +3,7 @@
 //! The crate is the daemon, its client library and the parts both are made of, in folders whose
 //! imports run one way (`docs/ARCHITECTURE.md` has the table; `tests/tidy.rs` enforces it).
 //! Without the feature `std`, and on targets other than Linux, only [`core`] remains.
-#![cfg_attr(not(feature = "std"), no_std)]
+#![cfg_attr(not(any(feature = "std", test)), no_std)]
 #![deny(unsafe_code)]
 
 extern crate alloc;

@@ -14,6 +14,7 @@ pub mod port;
 pub mod reactor;
 mod ready;
 pub mod step;
+mod sync;
 mod text;
 pub mod time;
 pub mod wait;

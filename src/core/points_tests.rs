@@ -39,8 +39,10 @@ fn the_point_used_longest_ago_makes_room_and_comes_back_cold() {
     learn(&mut table, 3, 300);
     assert_eq!(known(&mut table, 2), None, "evicted");
     assert_eq!((known(&mut table, 1), known(&mut table, 3)), (Some(100), Some(300)));
-    learn(&mut table, 2, 50);
-    assert_eq!(known(&mut table, 2), Some(50), "nothing is left of what it knew before");
+    let wide = Predict { window: 8, ..PREDICT };
+    assert_eq!(table.sleep(3, &wide), Some(DurNs::from_us(300)), "nothing is left of point 2");
+    learn(&mut table, 2, 500);
+    assert_eq!(table.sleep(2, &wide), Some(DurNs::from_us(500)), "nor does it come back");
     assert_eq!(table.len(), 2);
 }
 

@@ -8,14 +8,15 @@
 use alloc::sync::Arc;
 use alloc::task::Wake;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use super::sync::{AtomicBool, AtomicU64, Ordering};
 
 /// Places that share a word of ready bits.
-pub(super) const GROUP: usize = 64;
+pub const GROUP: usize = 64;
 
 /// The ready bits of an executor's places.
 #[derive(Debug, Default)]
-pub(super) struct ReadySet {
+pub struct ReadySet {
     // Place n has bit n % 64 of word n / 64.
     groups: Vec<Arc<AtomicU64>>,
     // Where the search for the next ready place starts, so that each has its turn.
@@ -24,7 +25,7 @@ pub(super) struct ReadySet {
 
 /// What one task and its wakers share.
 #[derive(Debug)]
-pub(super) struct Signal {
+pub struct Signal {
     fired: AtomicBool,
     group: Arc<AtomicU64>,
     bit: u64,
@@ -32,7 +33,7 @@ pub(super) struct Signal {
 
 impl ReadySet {
     /// The signal of a new task at `place`, as if it had been fired.
-    pub(super) fn signal(&mut self, place: usize) -> Arc<Signal> {
+    pub fn signal(&mut self, place: usize) -> Arc<Signal> {
         while self.groups.len() <= place / GROUP {
             self.groups.push(Arc::new(AtomicU64::new(0)));
         }
@@ -41,7 +42,7 @@ impl ReadySet {
     }
 
     /// Takes the first ready place at or after the cursor, around the end.
-    pub(super) fn take(&mut self) -> Option<usize> {
+    pub fn take(&mut self) -> Option<usize> {
         let groups = self.groups.len();
         // The cursor's own group comes first from the cursor on, and last as a whole.
         for step in 0..=groups {
@@ -62,7 +63,7 @@ impl ReadySet {
     }
 
     /// Whether any place is ready.
-    pub(super) fn any(&self) -> bool {
+    pub fn any(&self) -> bool {
         self.groups.iter().any(|group| group.load(Ordering::Acquire) != 0)
     }
 }
@@ -70,7 +71,7 @@ impl ReadySet {
 impl Signal {
     /// Whether the task was woken since the last call. To be called before the poll, so that a
     /// wake during it makes the task ready again.
-    pub(super) fn take_fired(&self) -> bool {
+    pub fn take_fired(&self) -> bool {
         // Pairs with the swap in `wake_by_ref`: what was done before a wake is seen by the poll.
         self.fired.swap(false, Ordering::Acquire)
     }
