@@ -21,7 +21,8 @@ pub struct PointTable {
     capacity: usize,
     // By rising point, each with the row of its estimator.
     index: Vec<(u64, u32)>,
-    rows: Vec<Estimator>,
+    // Each estimator with its point.
+    rows: Vec<(u64, Estimator)>,
     // When each row was last used, counted in uses.
     used: Vec<u64>,
     uses: u64,
@@ -56,7 +57,7 @@ impl PointTable {
     pub fn sleep(&mut self, point: u64, predict: &Predict) -> Option<DurNs> {
         let at = self.find(point).ok()?;
         let row = self.touch(self.index[at].1);
-        self.rows[row].sleep(predict)
+        self.rows[row].1.sleep(predict)
     }
 
     /// Learns from a wait at `point`. A new point takes the place of the one used
@@ -67,7 +68,7 @@ impl PointTable {
             Err(_) => self.admit(point),
         };
         let row = self.touch(row);
-        self.rows[row].record(predict, sample);
+        self.rows[row].1.record(predict, sample);
     }
 
     fn find(&self, point: u64) -> Result<usize, usize> {
@@ -83,24 +84,28 @@ impl PointTable {
 
     /// A cold row for a point that is not in the table.
     fn admit(&mut self, point: u64) -> u32 {
+        let cold = (point, self.kind.cold());
         let row = if self.rows.len() < self.capacity {
-            self.rows.push(self.kind.cold());
+            self.rows.push(cold);
             self.used.push(0);
-            self.rows.len() as u32 - 1
+            self.rows.len() - 1
         } else {
-            self.evict()
+            let row = self.evict();
+            self.rows[row] = cold;
+            row
         };
         let (Ok(at) | Err(at)) = self.find(point);
-        self.index.insert(at, (point, row));
-        row
+        self.index.insert(at, (point, row as u32));
+        row as u32
     }
 
-    /// Takes the point used longest ago out of the table and gives its row, cold.
-    fn evict(&mut self) -> u32 {
+    /// Takes the point used longest ago out of the index and gives its row.
+    fn evict(&mut self) -> usize {
         let oldest = (0..self.used.len()).min_by_key(|&row| self.used[row]).unwrap_or(0);
-        self.index.retain(|&(_, row)| row as usize != oldest);
-        self.rows[oldest] = self.kind.cold();
-        oldest as u32
+        if let Ok(at) = self.find(self.rows[oldest].0) {
+            self.index.remove(at);
+        }
+        oldest
     }
 }
 
