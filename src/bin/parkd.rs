@@ -5,18 +5,23 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use parkd::core::error::Result;
-use parkd::daemon::cli::{self, CheckConfigArgs};
+use parkd::daemon::cli::{self, CheckConfigArgs, ServeArgs};
 
 /// Lets many local processes wait for accelerator work without burning a core each
 #[derive(Parser)]
 #[command(name = "parkd", version)]
 struct Cli {
+    /// The socket [default: the configuration's]
+    #[arg(long, global = true, value_name = "PATH")]
+    socket: Option<std::path::PathBuf>,
     #[command(subcommand)]
     command: Command,
 }
 
 #[derive(Subcommand)]
 enum Command {
+    /// Run the daemon
+    Serve(ServeArgs),
     /// Say whether a configuration file is right and, if not, where it is wrong
     CheckConfig(CheckConfigArgs),
 }
@@ -33,6 +38,7 @@ fn main() -> ExitCode {
 
 fn run(cli: Cli) -> Result<()> {
     match cli.command {
+        Command::Serve(args) => parkd::daemon::serve(args.load(cli.socket)?),
         Command::CheckConfig(args) => {
             let valid = args.run()?;
             // Nobody reads it: the exit status says the same.

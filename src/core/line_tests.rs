@@ -60,8 +60,8 @@ proptest! {
         let to = from.wrapping_add(ahead);
         prop_assert!(Width::W64.reached(to, from) && !Width::W64.reached(from, to));
         prop_assert_eq!(Width::W64.distance(from, to), ahead);
-        let to = from.wrapping_add(narrow.into());
+        let to = from.wrapping_add(u64::from(narrow));
         prop_assert!(Width::W32.reached(to, from) && !Width::W32.reached(from, to));
-        prop_assert_eq!(Width::W32.distance(from, to), narrow.into());
+        prop_assert_eq!(Width::W32.distance(from, to), u64::from(narrow));
     }
 }

@@ -73,7 +73,7 @@ pub enum Ask {
     /// CLOSE_LANE.
     CloseLane(u32),
     /// PLAN, read.
-    Plan(Bands),
+    Plan(Box<Bands>),
     /// SUBMIT; `source` of an fd ticket is an index into the fds.
     Submit(Vec<SubmitEntry>, Vec<TicketFd>),
     /// CANCEL.
@@ -247,13 +247,13 @@ impl FillEnd {
     /// Whether a command waits.
     pub fn has_next(&mut self) -> bool {
         if self.ahead.is_none() {
-            self.ahead = self.next();
+            self.ahead = self.take();
         }
         self.ahead.is_some()
     }
 
     /// The next command, if one waits.
-    pub fn next(&mut self) -> Option<Command> {
+    pub fn take(&mut self) -> Option<Command> {
         if let Some(command) = self.ahead.take() {
             return Some(command);
         }

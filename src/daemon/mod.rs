@@ -4,7 +4,11 @@ pub mod allow;
 pub mod cli;
 pub mod command;
 pub mod config;
+pub mod desk;
 pub mod fill;
 pub mod listen;
 pub mod log;
 pub mod memory;
+mod serve;
+
+pub use serve::serve;

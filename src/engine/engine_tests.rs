@@ -387,7 +387,7 @@ fn an_arming_is_told_once_and_in_its_way() {
     bench.shared.armed.set(armed::STEP | armed::FUTEX);
     assert_eq!(bench.submit(word(2, 2)), [Effect::WakeFutex { slot: 0 }]);
     assert_eq!(bench.submit(word(3, 3)), [], "told already");
-    bench.shared.armed.set(2 * armed::STEP | armed::BOTH);
+    bench.shared.armed.set((2 * armed::STEP) | armed::BOTH);
     let both = [Effect::WakeFutex { slot: 0 }, Effect::WakeEventfd { slot: 0 }];
     assert_eq!(bench.submit(word(4, 4)), both);
 }

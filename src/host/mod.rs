@@ -10,6 +10,7 @@ pub mod fds;
 
 pub mod fill;
 pub mod futex;
-pub mod signals;
 pub mod identity;
+pub mod kinds;
+pub mod signals;
 pub mod uring;

@@ -40,7 +40,7 @@ impl Signals {
     }
 
     /// The number of the next signal that waits.
-    pub fn next(&mut self) -> Option<i32> {
+    pub fn take(&mut self) -> Option<i32> {
         let mut info = [0u8; size_of::<libc::signalfd_siginfo>()];
         let read = rustix::io::read(&self.fd, &mut info).ok()?;
         // The number is the first field (u32) of the kernel's record.

@@ -157,7 +157,7 @@ impl<H: FillHost> Fill<H> {
     /// Takes a batch of commands; answers whether there may be more, and whether to stop.
     fn take_commands(&mut self) -> io::Result<(bool, bool)> {
         for _ in 0..COMMAND_BATCH {
-            match self.end.next() {
+            match self.end.take() {
                 Some(command) => {
                     if !self.command(command)? {
                         return Ok((false, true));

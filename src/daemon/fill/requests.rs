@@ -88,7 +88,7 @@ impl<H: FillHost> Fill<H> {
         match ask {
             Ask::OpenLane(lane, width, device) => self.open_lane(slot, lane, width, device),
             Ask::CloseLane(lane) => self.engine.close_lane(slot, lane, now).map(|()| Answer::Done),
-            Ask::Plan(bands) => self.engine.add_plan(slot, bands, now).map(Answer::Plan),
+            Ask::Plan(bands) => self.engine.add_plan(slot, *bands, now).map(Answer::Plan),
             Ask::Submit(entries, fds) => {
                 *spent = entries;
                 self.submit(slot, cookie, spent, fds)

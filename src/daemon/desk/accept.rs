@@ -1,0 +1,103 @@
+//! Taking connections: who it is, whether they may, and what happens when fds run out.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::net::{SocketFlags, accept_with};
+
+use super::Desk;
+use super::peer::{self, Credentials};
+use super::poller::Source;
+use super::wire;
+use crate::core::error::{Error, ErrorCode};
+use crate::core::time::DurNs;
+use crate::daemon::log;
+use crate::host::identity::Peer;
+use crate::host::{clock, fds};
+use crate::proto::limits::{GREETINGS_MAX, HELLO_TIMEOUT_MS};
+use crate::proto::message;
+
+/// Connections taken before others have their turn.
+const ACCEPT_BATCH: usize = 64;
+
+/// A fd to give up when there is no other.
+pub fn spare() -> Option<OwnedFd> {
+    rustix::fs::open("/dev/null", rustix::fs::OFlags::CLOEXEC, rustix::fs::Mode::empty()).ok()
+}
+
+impl Desk {
+    pub(super) fn accept(&mut self) {
+        for _ in 0..ACCEPT_BATCH {
+            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+            match accept_with(self.setup.listener.as_fd(), flags) {
+                Ok(socket) => self.connected(socket),
+                Err(Errno::AGAIN) => return,
+                Err(Errno::MFILE | Errno::NFILE) => return self.turn_away(),
+                // The peer went away while it waited, or a signal came.
+                Err(Errno::CONNABORTED | Errno::INTR) => {}
+                Err(errno) => return tracing::warn!("accept: {errno}"),
+            }
+        }
+    }
+
+    /// No fd is left: gives the spare one up to tell the next in line, and takes it back.
+    fn turn_away(&mut self) {
+        if self.spare.take().is_some() {
+            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+            if let Ok(socket) = accept_with(self.setup.listener.as_fd(), flags) {
+                let error = Error::new(ErrorCode::SystemFailed, "accept: too many open files");
+                let _ = wire::send(socket.as_fd(), &message::error(0, &error, 0, true), &[]);
+            }
+            self.spare = spare();
+        }
+    }
+
+    fn connected(&mut self, socket: OwnedFd) {
+        let peer = match Peer::of(socket.as_fd()) {
+            Ok(peer) => peer,
+            Err(e) => {
+                let text = format!("SO_PEERCRED: {e}");
+                return log::warning(&Error::new(ErrorCode::SystemFailed, text));
+            }
+        };
+        // A peer of another PID namespace has no number here.
+        let pid = peer.pid.map_or(0, i32::unsigned_abs);
+        let who = Credentials { pid, uid: peer.uid };
+        if let Err(error) = self.setup.allow.check(peer.uid, peer.gid, &peer.groups) {
+            let _ = wire::send(socket.as_fd(), &message::error(0, &error, 0, true), &[]);
+            return log::warning(&error);
+        }
+        while self.greeting.len() >= GREETINGS_MAX as usize {
+            if let Some(oldest) = self.greeting.pop_front() {
+                self.no_hello(oldest);
+            }
+        }
+        let pidfd = fds::pidfd_of_peer(socket.as_fd())
+            .inspect_err(|e| {
+                let text = format!("pid {pid}: {e}");
+                log::warning(&Error::new(ErrorCode::PidfdUnavailable, text));
+            })
+            .ok();
+        self.serial = self.serial.wrapping_add(1);
+        let serial = self.serial;
+        let deadline = clock::now() + DurNs::from_us(HELLO_TIMEOUT_MS * 1000);
+        let peer = peer::Peer::new(serial, socket, who, pidfd, deadline);
+        let watched = self.poller.watch(Source::Peer(serial), &peer.socket).and_then(|()| {
+            peer.pidfd.iter().try_for_each(|fd| self.poller.watch(Source::Process(serial), fd))
+        });
+        if let Err(error) = watched {
+            return log::warning(&error);
+        }
+        self.peers.insert(serial, peer);
+        self.greeting.push_back(serial);
+        self.set_interest(serial);
+    }
+
+    /// A peer has been silent for too long, or others greet.
+    pub(super) fn no_hello(&mut self, serial: u32) {
+        if matches!(self.peers.get(&serial).map(|p| &p.phase), Some(super::Phase::Greeting)) {
+            let text = format!("no HELLO within {HELLO_TIMEOUT_MS} ms");
+            self.part(serial, 0, &Error::new(ErrorCode::HelloTimeout, text));
+        }
+    }
+}

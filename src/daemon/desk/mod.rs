@@ -1,0 +1,316 @@
+//! The desk: the thread that talks to clients, makes and unmakes their sessions, and logs.
+//!
+//! A *peer* is a connection. It greets with HELLO and then has a *session* (or none, for those who
+//! only look), whose tickets FILL serves. Every request is answered under its cookie, here or by
+//! FILL. A peer that breaks a rule is told why in an ERROR and *parts*: it is closed when it hangs
+//! up, or a moment later.
+//!
+//! What always holds: only the desk receives, sends and closes foreign file descriptors; a peer's
+//! fault ends that peer; the desk sleeps without a time-out while nobody greets or parts.
+
+mod accept;
+mod greet;
+mod peer;
+mod poller;
+mod quota;
+mod replies;
+mod requests;
+mod status;
+mod wire;
+
+use std::collections::{HashMap, VecDeque};
+use std::os::fd::OwnedFd;
+
+use self::peer::{Delivery, Peer, Phase};
+use self::poller::{Poller, Source};
+use self::quota::Quotas;
+use self::wire::{Inbox, Received};
+use super::allow::Allow;
+use super::command::{Command, DeskEnd, Seat};
+use super::config::Config;
+use super::listen::Listener;
+use crate::core::error::{Error, ErrorCode, Result};
+use crate::core::time::{DurNs, MonoNs};
+use crate::host::clock;
+use crate::host::signals::Signals;
+use crate::proto::layout::BellKind;
+use crate::proto::limits::{SESSION_REQUESTS_MAX, SESSIONS_MAX};
+use crate::proto::message;
+use crate::shm::area::Area;
+
+/// How long a peer that was told why it is closed has to hang up.
+const PARTING: DurNs = DurNs(1_000_000_000);
+
+/// Records taken from one peer before the next has its turn.
+const RECORD_BATCH: usize = 16;
+
+/// What the desk was started with.
+pub struct Setup {
+    /// The configuration.
+    pub config: Config,
+    /// Who may connect.
+    pub allow: Allow,
+    /// The listening socket.
+    pub listener: Listener,
+    /// The queues to FILL.
+    pub end: DeskEnd,
+    /// The status page.
+    pub status: Area,
+    /// SIGTERM, SIGINT and SIGHUP.
+    pub signals: Signals,
+    /// The executor that runs.
+    pub executor: String,
+    /// How bells are rung.
+    pub bell: BellKind,
+    /// The CPU that FILL is pinned to, where it is.
+    pub cpu: Option<u32>,
+    /// Coded warnings of the start.
+    pub warnings: Vec<Error>,
+    /// Which life of the daemon this is.
+    pub generation: u32,
+}
+
+/// The desk.
+pub struct Desk {
+    setup: Setup,
+    poller: Poller,
+    peers: HashMap<u32, Peer>,
+    /// Peers that greet, oldest first, as far as they still do.
+    greeting: VecDeque<u32>,
+    parting: VecDeque<u32>,
+    /// Sessions that FILL has not let go yet: uid and lanes.
+    leaving: HashMap<Seat, (u32, u32)>,
+    slots: Vec<u16>,
+    serial: u32,
+    quotas: Quotas,
+    inbox: Inbox,
+    /// Commands that FILL's queue had no room for.
+    backlog: VecDeque<Command>,
+    /// Kept open to have a fd when there is none.
+    spare: Option<OwnedFd>,
+    started: MonoNs,
+    stopping: bool,
+    ended: Option<Option<Error>>,
+}
+
+impl Desk {
+    /// A desk without peers.
+    ///
+    /// # Errors
+    /// `SystemFailed` where epoll cannot be had.
+    pub fn new(setup: Setup) -> Result<Desk> {
+        let poller = Poller::new()?;
+        poller.watch(Source::Listener, &setup.listener)?;
+        poller.watch(Source::Fill, &*setup.end.doorbell)?;
+        poller.watch(Source::Signals, &setup.signals)?;
+        let slots = SESSIONS_MAX.min(setup.config.limits.sessions) as u16;
+        Ok(Desk {
+            poller,
+            peers: HashMap::new(),
+            greeting: VecDeque::new(),
+            parting: VecDeque::new(),
+            leaving: HashMap::new(),
+            slots: (0..slots).rev().collect(),
+            serial: 0,
+            quotas: Quotas::default(),
+            inbox: Inbox::new(),
+            backlog: VecDeque::new(),
+            spare: accept::spare(),
+            started: clock::now(),
+            stopping: false,
+            ended: None,
+            setup,
+        })
+    }
+
+    /// Serves until a signal says stop, or FILL fails.
+    ///
+    /// # Errors
+    /// What ended FILL; `SystemFailed` where epoll fails.
+    pub fn run(mut self) -> Result<()> {
+        loop {
+            let sources = self.poller.wait(self.next_deadline())?;
+            for (source, flags) in sources {
+                match source {
+                    Source::Listener => self.accept(),
+                    Source::Fill => self.replies(),
+                    Source::Signals => self.signal(),
+                    Source::Peer(serial) => self.peer_event(serial, flags),
+                    Source::Process(serial) => self.process_ended(serial),
+                }
+            }
+            self.send_backlog();
+            self.end_overdue();
+            if let Some(error) = self.ended.take() {
+                return error.map_or(Ok(()), Err);
+            }
+        }
+    }
+
+    /// When the oldest greeting or parting is over, or the backlog is worth another try.
+    fn next_deadline(&self) -> Option<MonoNs> {
+        let of = |serial: &u32| self.peers.get(serial).map(|peer| peer.deadline);
+        let greeting = self.greeting.front().and_then(of);
+        let parting = self.parting.front().and_then(of);
+        let retry = (!self.backlog.is_empty()).then(|| clock::now() + DurNs::from_us(1000));
+        [greeting, parting, retry].into_iter().flatten().min()
+    }
+
+    fn signal(&mut self) {
+        while let Some(signal) = self.setup.signals.take() {
+            if signal == libc::SIGHUP {
+                tracing::info!("SIGHUP: nothing in the configuration can be reloaded yet");
+            } else if !std::mem::replace(&mut self.stopping, true) {
+                tracing::info!(signal, sessions = self.session_count(), "stopping");
+                self.command(Command::Stop);
+            }
+        }
+    }
+
+    /// Sessions that are served.
+    fn session_count(&self) -> usize {
+        self.peers.values().filter(|peer| matches!(peer.phase, Phase::Session(_))).count()
+    }
+
+    /// Sends FILL a command, now or later, in order.
+    fn command(&mut self, command: Command) {
+        self.backlog.push_back(command);
+        self.send_backlog();
+    }
+
+    fn send_backlog(&mut self) {
+        while let Some(command) = self.backlog.pop_front() {
+            if let Err(command) = self.setup.end.send(command) {
+                return self.backlog.push_front(command);
+            }
+        }
+    }
+
+    fn peer_event(&mut self, serial: u32, flags: rustix::event::epoll::EventFlags) {
+        use rustix::event::epoll::EventFlags;
+        if flags.contains(EventFlags::OUT) {
+            self.deliver(serial, Peer::flush);
+        }
+        if flags.intersects(EventFlags::IN | EventFlags::RDHUP | EventFlags::HUP) {
+            self.receive(serial);
+        }
+        self.set_interest(serial);
+    }
+
+    /// Takes a batch of records from a peer.
+    fn receive(&mut self, serial: u32) {
+        for _ in 0..RECORD_BATCH {
+            let Some(peer) = self.peers.get(&serial) else { return };
+            if peer.asked >= SESSION_REQUESTS_MAX {
+                return;
+            }
+            use std::os::fd::AsFd;
+            match self.inbox.receive(peer.socket.as_fd()) {
+                Received::Record { bytes, fds, cut } => self.record(serial, bytes, fds, cut),
+                Received::Nothing => return,
+                Received::Gone => return self.drop_peer(serial),
+            }
+        }
+    }
+
+    /// The process behind a peer has ended, whoever else still holds the socket.
+    fn process_ended(&mut self, serial: u32) {
+        if let Some(peer) = self.peers.get(&serial) {
+            tracing::debug!(peer = peer.label(), "its process ended");
+        }
+        self.drop_peer(serial);
+    }
+
+    /// Sends a peer a record.
+    fn send(&mut self, serial: u32, record: Vec<u8>, fds: Vec<OwnedFd>) {
+        self.deliver(serial, |peer| peer.send(record, fds));
+        self.set_interest(serial);
+    }
+
+    fn deliver(&mut self, serial: u32, work: impl FnOnce(&mut Peer) -> Delivery) {
+        let Some(peer) = self.peers.get_mut(&serial) else { return };
+        match work(peer) {
+            Delivery::Done | Delivery::Waiting => {}
+            Delivery::Gone => self.drop_peer(serial),
+            Delivery::TooSlow => {
+                let text = format!("{} replies unread", crate::proto::limits::SESSION_REPLIES_MAX);
+                let error = Error::new(ErrorCode::SlowReader, text);
+                self.leave_session(serial, &error);
+                self.drop_peer(serial);
+            }
+        }
+    }
+
+    /// Watches a peer for what it may do now.
+    fn set_interest(&mut self, serial: u32) {
+        use rustix::event::epoll::EventFlags;
+        let Some(peer) = self.peers.get_mut(&serial) else { return };
+        let mut interest = EventFlags::RDHUP;
+        interest.set(EventFlags::IN, peer.asked < SESSION_REQUESTS_MAX);
+        interest.set(EventFlags::OUT, peer.has_outbox());
+        if interest != peer.interest {
+            peer.interest = interest;
+            self.poller.change(Source::Peer(serial), &peer.socket, interest);
+        }
+    }
+
+    /// Tells a peer why its connection is closed, and closes it when it hangs up.
+    fn part(&mut self, serial: u32, cookie: u64, error: &Error) {
+        self.leave_session(serial, error);
+        let Some(peer) = self.peers.get_mut(&serial) else { return };
+        tracing::warn!(peer = peer.label(), code = error.code.number(), "closed: {error}");
+        peer.phase = Phase::Parting;
+        peer.deadline = clock::now() + PARTING;
+        self.parting.push_back(serial);
+        self.send(serial, message::error(cookie, error, 0, true), Vec::new());
+        if let Some(peer) = self.peers.get(&serial) {
+            let _ = rustix::net::shutdown(&peer.socket, rustix::net::Shutdown::Write);
+        }
+    }
+
+    /// Ends a peer's session, if it has one; the connection stays.
+    fn leave_session(&mut self, serial: u32, why: &Error) {
+        let Some(peer) = self.peers.get_mut(&serial) else { return };
+        if let Phase::Session(session) = std::mem::replace(&mut peer.phase, Phase::Parting) {
+            session.control.close(why.code);
+            self.leaving.insert(session.seat, (peer.who.uid, session.params.lanes));
+            self.quotas.give_back_fds(peer.who.uid, session.fds);
+            self.command(Command::Detach(session.seat));
+        }
+    }
+
+    /// Forgets a peer, and with it its session.
+    fn drop_peer(&mut self, serial: u32) {
+        let gone = Error::new(ErrorCode::Disconnected, "the client has gone");
+        self.leave_session(serial, &gone);
+        if let Some(peer) = self.peers.remove(&serial) {
+            self.poller.forget(&peer.socket);
+            if let Some(pidfd) = &peer.pidfd {
+                self.poller.forget(pidfd);
+            }
+        }
+    }
+
+    /// Ends greetings and partings that took too long.
+    fn end_overdue(&mut self) {
+        while let Some(&serial) = self.parting.front() {
+            match self.peers.get(&serial) {
+                Some(peer) if peer.deadline > clock::now() => break,
+                _ => self.drop_peer(serial),
+            }
+            self.parting.pop_front();
+        }
+        while let Some(&serial) = self.greeting.front() {
+            match self.peers.get(&serial) {
+                Some(peer) if matches!(peer.phase, Phase::Greeting) => {
+                    if peer.deadline > clock::now() {
+                        break;
+                    }
+                    self.no_hello(serial);
+                }
+                _ => {}
+            }
+            self.greeting.pop_front();
+        }
+    }
+}

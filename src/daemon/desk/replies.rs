@@ -1,0 +1,68 @@
+//! What FILL says, passed on.
+
+use super::Desk;
+use super::peer::Phase;
+use crate::daemon::command::{Answer, Asked, Reply, Seat};
+use crate::proto::message::{self, LaneOpened, Opcode, PlanKnown, REPLY, StatusText, Submitted};
+
+impl Desk {
+    pub(super) fn replies(&mut self) {
+        self.setup.end.hear();
+        while let Ok(reply) = self.setup.end.replies.try_recv() {
+            match reply {
+                Reply::Answer(seat, asked, answer, _spent) => self.answer(seat, asked, answer),
+                Reply::Fd(seat, fd) => {
+                    drop(fd);
+                    self.fd_closed(seat);
+                }
+                Reply::Broken(seat, error) => self.part(seat.serial, 0, &error),
+                Reply::Detached(seat, memory, leftovers) => {
+                    drop(memory);
+                    drop(leftovers);
+                    if let Some((uid, lanes)) = self.leaving.remove(&seat) {
+                        self.quotas.close(uid, lanes);
+                        self.slots.push(seat.slot);
+                    }
+                }
+                Reply::Stopped(error) => self.ended = Some(error),
+            }
+        }
+    }
+
+    fn fd_closed(&mut self, seat: Seat) {
+        if let Some(peer) = self.peers.get_mut(&seat.serial)
+            && let Phase::Session(session) = &mut peer.phase
+        {
+            session.fds = session.fds.saturating_sub(1);
+            self.quotas.give_back_fds(peer.who.uid, 1);
+        }
+    }
+
+    fn answer(&mut self, seat: Seat, asked: Asked, answer: Answer) {
+        let Asked { opcode, cookie } = asked;
+        let record = match answer {
+            Answer::LaneOpened(lane, device, value) => {
+                message::reply(opcode, cookie, &LaneOpened { lane, bell: device + 1, value })
+            }
+            Answer::Done => message::done(opcode, cookie),
+            Answer::Plan(plan) => {
+                message::reply(opcode, cookie, &PlanKnown { plan: plan.into(), reserved: 0 })
+            }
+            Answer::Submitted(tickets, free) => {
+                message::reply(opcode, cookie, &Submitted { tickets, free })
+            }
+            Answer::Counters(counters) => {
+                let text = self.status_text(&counters);
+                let body = StatusText { bytes: text.len() as u32, reserved: 0 };
+                message::encode(Opcode::Status as u16 | REPLY, cookie, &body, text.as_bytes())
+            }
+            Answer::Refused(refusal) => {
+                message::error(cookie, &refusal.error, refusal.value, false)
+            }
+        };
+        if let Some(peer) = self.peers.get_mut(&seat.serial) {
+            peer.asked = peer.asked.saturating_sub(1);
+        }
+        self.send(seat.serial, record, Vec::new());
+    }
+}

@@ -1,0 +1,178 @@
+//! `parkd serve`: from a configuration to a running daemon, and to its end.
+//!
+//! The main thread becomes the desk. FILL is started last and pins itself: threads inherit
+//! affinity, and only FILL is to be bound to its CPU.
+
+use std::num::NonZeroU64;
+use std::os::fd::AsFd;
+use std::sync::mpsc::{SyncSender, sync_channel};
+
+use super::allow::Allow;
+use super::command::{self, FillEnd};
+use super::config::{Config, Cpu};
+use super::desk::{Desk, Setup};
+use super::fill::Fill;
+use super::listen::Listener;
+use super::log;
+use crate::core::error::{Error, ErrorCode, Result};
+use crate::core::kind::Resolved;
+use crate::core::time::DurNs;
+use crate::engine;
+use crate::host::fill::FillHost;
+use crate::host::kinds::{self, IO_URING};
+use crate::host::signals::Signals;
+use crate::host::{affinity, clock, fds};
+use crate::proto::layout::BellKind;
+use crate::shm::area::{Area, open_status};
+use crate::shm::region::{ReadWrite, Region};
+use crate::shm::status::{StatusPage, StatusReader};
+
+/// Runs the daemon until SIGTERM or SIGINT.
+///
+/// # Errors
+/// Coded: what kept it from starting, or ended it.
+pub fn serve(config: Config) -> Result<()> {
+    log::start();
+    let signals = Signals::block(&[libc::SIGTERM, libc::SIGINT, libc::SIGHUP])
+        .map_err(|e| Error::new(ErrorCode::SystemFailed, format!("signals: {e}")))?;
+    let mut warnings = Vec::new();
+    if let Err(e) = fds::raise_nofile() {
+        let text = format!("RLIMIT_NOFILE: {e}");
+        warnings.push(Error::new(ErrorCode::PrivilegeMissing, text));
+    }
+    let executor = kinds::resolve(config.daemon.executor.name(), config.daemon.strict)?;
+    warnings.extend(executor.warning());
+    let bell = bell_kind(config.daemon.bell, &executor, &mut warnings);
+    let cpu = fill_cpu(config.daemon.cpu)?;
+    let (allow, unknown) = Allow::resolve(&config.allow);
+    warnings.extend(unknown);
+    let (listener, warning) = Listener::bind(&config.daemon.socket, allow.socket_gid())?;
+    warnings.extend(warning);
+
+    let generation = 1;
+    let status = Area::status()?;
+    let page = StatusPage::new(status.map::<ReadWrite>()?)?;
+    page.begin(generation, &executor.label());
+    let (desk_end, fill_end) = command::queues(StatusReader::new(open_status(status.as_fd())?)?)?;
+    warnings.iter().for_each(log::warning);
+    let executor_label = executor.label();
+    let setup = Setup {
+        allow,
+        listener,
+        end: desk_end,
+        status,
+        signals,
+        executor: executor_label.clone(),
+        bell,
+        cpu,
+        warnings,
+        generation,
+        config,
+    };
+    let fill = FillSetup { config: engine_config(&setup.config), cpu, end: fill_end, page };
+    let desk = Desk::new(setup)?;
+    let thread = start_fill(&executor, fill)?;
+    tracing::info!(executor = executor_label, ?bell, cpu, "serving");
+    // Fails where there is no service manager to tell.
+    let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
+    let ended = desk.run();
+    let _ = thread.join();
+    ended
+}
+
+/// What FILL is started with.
+struct FillSetup {
+    config: engine::Config,
+    cpu: Option<u32>,
+    end: FillEnd,
+    page: StatusPage<Region<ReadWrite>>,
+}
+
+/// How bells are rung: as configured, where the executor can.
+fn bell_kind(wanted: Option<BellKind>, executor: &Resolved, warnings: &mut Vec<Error>) -> BellKind {
+    let words = executor.running == IO_URING;
+    match wanted {
+        Some(BellKind::Futex) if !words => {
+            let running = executor.running;
+            let text = format!("bell: futex is not available ({running}), eventfd is used");
+            warnings.push(Error::new(ErrorCode::ParkFallback, text));
+            BellKind::Eventfd
+        }
+        Some(kind) => kind,
+        None if words => BellKind::Futex,
+        None => BellKind::Eventfd,
+    }
+}
+
+/// The CPU that FILL is to be pinned to.
+fn fill_cpu(cpu: Cpu) -> Result<Option<u32>> {
+    match cpu {
+        Cpu::Auto => affinity::choose_auto().map(Some),
+        Cpu::Number(cpu) => {
+            let allowed = affinity::allowed()
+                .map_err(|e| Error::new(ErrorCode::SystemFailed, format!("affinity: {e}")))?;
+            if allowed.contains(&cpu) {
+                return Ok(Some(cpu));
+            }
+            let text = format!("cpu {cpu} is not in this process's affinity mask {allowed:?}");
+            Err(Error::new(ErrorCode::CpuUnavailable, text))
+        }
+    }
+}
+
+/// The engine's settings from the operator's.
+fn engine_config(config: &Config) -> engine::Config {
+    engine::Config {
+        park: DurNs::from_us(config.park.park_us.into()),
+        backstop: DurNs::from_us(config.park.backstop_us.into()),
+        spin: DurNs::from_us(config.park.spin_us.into()),
+        spin_budget_percent: config.park.spin_budget_percent,
+        estimator: config.predict.estimator,
+        devices: config.devices.iter().map(|device| device.plan).collect(),
+        tickets: config.limits.tickets,
+        tickets_per_uid: config.limits.tickets_per_uid,
+    }
+}
+
+type Thread = std::thread::JoinHandle<()>;
+
+/// Starts the FILL thread and waits until it has its host.
+fn start_fill(executor: &Resolved, setup: FillSetup) -> Result<Thread> {
+    let (ready, started) = sync_channel(1);
+    let running = executor.running;
+    let thread = std::thread::Builder::new()
+        .name("parkd-fill".to_owned())
+        .spawn(move || {
+            if running == IO_URING {
+                fill(kinds::io_uring, setup, ready);
+            }
+        })
+        .map_err(|e| Error::new(ErrorCode::SystemFailed, format!("thread: {e}")))?;
+    match started.recv() {
+        Ok(Ok(())) => Ok(thread),
+        Ok(Err(error)) => Err(error),
+        Err(_) => Err(Error::new(ErrorCode::SystemFailed, "FILL ended at its start")),
+    }
+}
+
+/// The FILL thread's life.
+fn fill<H: FillHost>(
+    host: impl FnOnce() -> Result<H>,
+    setup: FillSetup,
+    ready: SyncSender<Result<()>>,
+) {
+    let FillSetup { config, cpu, end, page } = setup;
+    let made = cpu.map_or(Ok(()), affinity::pin_current).and_then(|()| host());
+    // 1 ns: the parks are short, and the kernel's 50 us of slack would be their half.
+    let _ = NonZeroU64::new(1).map(clock::set_timer_slack);
+    let made = made.and_then(|host| Fill::new(host, config, end, page));
+    match made {
+        Ok(fill) => {
+            let _ = ready.send(Ok(()));
+            fill.run();
+        }
+        Err(error) => {
+            let _ = ready.send(Err(error));
+        }
+    }
+}
