@@ -10,6 +10,6 @@ pub mod fds;
 
 pub mod fill;
 pub mod futex;
-pub mod signals;
 pub mod identity;
+pub mod signals;
 pub mod uring;
