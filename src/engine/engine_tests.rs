@@ -384,12 +384,13 @@ fn an_arming_is_told_once_and_in_its_way() {
     let mut bench = bench_with(PLAN);
     bench.shared.store(0, 9);
     assert_eq!(bench.submit(word(1, 1)), [], "not armed");
-    bench.shared.armed.set(armed::STEP | armed::FUTEX);
+    bench.shared.armed.set(armed::word(1, armed::FUTEX));
     assert_eq!(bench.submit(word(2, 2)), [Effect::WakeFutex { slot: 0 }]);
     assert_eq!(bench.submit(word(3, 3)), [], "told already");
-    bench.shared.armed.set((2 * armed::STEP) | armed::BOTH);
+    bench.shared.armed.set(armed::word(4, armed::BOTH));
+    assert_eq!(bench.submit(word(4, 4)), [], "taken before it armed");
     let both = [Effect::WakeFutex { slot: 0 }, Effect::WakeEventfd { slot: 0 }];
-    assert_eq!(bench.submit(word(4, 4)), both);
+    assert_eq!(bench.submit(word(5, 5)), both);
 }
 
 #[test]

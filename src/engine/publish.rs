@@ -85,19 +85,20 @@ impl<P: Ports> Session<P> {
     }
 
     /// Makes the wake that the client's armed word asks for; a full fence lies between the tail
-    /// and this look. One arming is told once: the client looks between arming and sleeping.
+    /// and this look. One arming is told once, of a result past it ([`armed::due`]).
     pub fn tell(&mut self, cx: &mut Context<'_>) {
         let now_armed = self.ports.armed();
-        if now_armed == self.told || now_armed & armed::HOW == armed::NOT {
+        let how = armed::due(now_armed, self.told, self.table.parts().header.result_tail);
+        if how == armed::NOT {
             return;
         }
         self.told = now_armed;
         let slot = self.slot;
-        if now_armed & armed::FUTEX != 0 {
+        if how & armed::FUTEX != 0 {
             cx.stats.futex_wakes += 1;
             cx.effects.push(Effect::WakeFutex { slot });
         }
-        if now_armed & armed::EVENTFD != 0 {
+        if how & armed::EVENTFD != 0 {
             cx.stats.eventfd_wakes += 1;
             cx.effects.push(Effect::WakeEventfd { slot });
         }

@@ -120,8 +120,12 @@ pub mod status {
     pub const BYTES: usize = super::PAGE_BYTES;
 }
 
-/// How a client wants to be told of results: the low two bits of its `armed` word. The other bits
-/// are a count that the client raises each time it arms, so that the daemon wakes once per arming.
+/// How a client wants to be told of results: its `armed` word. The low two bits say how, the others
+/// are the low bits of the position up to which it had taken results when it armed.
+///
+/// The daemon tells an arming once, and only of a result past that position. Were it to tell of
+/// one that the client had taken before it armed, the wake could come before the client sleeps
+/// and be lost, and the next result would find the arming answered.
 pub mod armed {
     /// It looks by itself.
     pub const NOT: u32 = 0;
@@ -133,8 +137,18 @@ pub mod armed {
     pub const BOTH: u32 = 3;
     /// The bits that say how.
     pub const HOW: u32 = 3;
-    /// One arming further.
-    pub const STEP: u32 = 4;
+
+    /// The word of a client that has taken all results before position `head`.
+    pub const fn word(head: u32, how: u32) -> u32 {
+        (head << 2) | (how & HOW)
+    }
+
+    /// How to tell a client whose word is `armed` of the results before position `tail`: [`NOT`]
+    /// where it does not ask, took them all before it armed, or was told of this arming already,
+    /// `told` being its word then (0 before the first).
+    pub const fn due(armed: u32, told: u32, tail: u32) -> u32 {
+        if armed == told || (armed ^ word(tail, NOT)) & !HOW == 0 { NOT } else { armed & HOW }
+    }
 }
 
 /// What the daemon says of a session in its control line.

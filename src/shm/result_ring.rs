@@ -5,9 +5,9 @@
 //! and may take a result before the tail is published. *Unread* therefore counts from the last
 //! entry *written*, published or not.
 //!
-//! To be woken a client *arms*: it raises its `armed` word, then takes a last look. The daemon
-//! publishes all tails, makes one `fence(SeqCst)`, then reads `armed`. One of the two sees the
-//! other: the client its result, or the daemon that it must wake.
+//! To be woken a client *arms*: it says how, and from which position on, in its `armed` word, then
+//! takes a last look. The daemon publishes all tails, makes one `fence(SeqCst)`, then reads
+//! `armed`. One of the two sees the other: the client its result, or the daemon that it must wake.
 
 use super::ring::{RingSizes, distance, load_entry, store_words};
 use super::sync::{Ordering, fence};
@@ -78,8 +78,8 @@ impl<M: WriteWords> ResultProducer<M> {
         distance(NAME, head, tail, head, self.entries())
     }
 
-    /// The client's armed word: how to wake it ([`armed::HOW`]), and a count that differs between
-    /// two armings, so that one is answered once. Call it after the fence.
+    /// The client's armed word, from which [`armed::due`] says how to tell it. Call it after the
+    /// fence.
     pub fn armed(&self) -> u32 {
         self.memory.load32(rings::ARMED)
     }
@@ -97,8 +97,6 @@ pub struct ResultConsumer<M> {
     sizes: RingSizes,
     /// Position of the next result; ahead of the published head between `next` and `advance`.
     head: u32,
-    /// What we last wrote into our armed word.
-    armed: u32,
 }
 
 impl<M: WriteWords> ResultConsumer<M> {
@@ -109,8 +107,7 @@ impl<M: WriteWords> ResultConsumer<M> {
     pub fn new(memory: M, sizes: RingSizes) -> Result<ResultConsumer<M>> {
         sizes.fit(&memory)?;
         let head = memory.load32(rings::RESULT_HEAD);
-        let armed = memory.load32(rings::ARMED);
-        Ok(ResultConsumer { memory, sizes, head, armed })
+        Ok(ResultConsumer { memory, sizes, head })
     }
 
     /// Entries of the ring.
@@ -138,12 +135,10 @@ impl<M: WriteWords> ResultConsumer<M> {
 
     /// Asks to be woken for the next result, by the means `how` (one of [`armed`]). Answers the
     /// tail to wait on. Now look once more ([`ResultConsumer::ready`]); only if nothing is there
-    /// wait: FUTEX_WAIT while the tail holds this value, or poll the eventfd. Arm again before
-    /// each further wait: the daemon answers an arming once.
-    pub fn arm(&mut self, how: u32) -> u32 {
-        let count = (self.armed & !armed::HOW).wrapping_add(armed::STEP);
-        self.armed = count | (how & armed::HOW);
-        self.memory.store32(rings::ARMED, self.armed);
+    /// wait: FUTEX_WAIT while the tail holds this value, or poll the eventfd. Then take what is
+    /// there and arm again before the next wait: the daemon answers an arming once.
+    pub fn arm(&self, how: u32) -> u32 {
+        self.memory.store32(rings::ARMED, armed::word(self.head, how));
         // Meets the daemon's fence between its tails and its look at `armed`.
         fence(Ordering::SeqCst);
         let tail = self.memory.load32(rings::RESULT_TAIL);
@@ -154,9 +149,8 @@ impl<M: WriteWords> ResultConsumer<M> {
     }
 
     /// Takes the request of [`ResultConsumer::arm`] back; a wake may come all the same.
-    pub fn disarm(&mut self) {
-        self.armed &= !armed::HOW;
-        self.memory.store32(rings::ARMED, self.armed);
+    pub fn disarm(&self) {
+        self.memory.store32(rings::ARMED, armed::word(self.head, armed::NOT));
     }
 
     /// Address of the futex word to wait on: the tail.

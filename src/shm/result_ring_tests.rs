@@ -85,30 +85,27 @@ fn a_hostile_head_is_refused() {
 }
 
 #[test]
-fn armed_words_say_how_and_differ_between_armings() {
-    let (producer, mut consumer) = sides(&ring(0));
-    assert_eq!(producer.armed() & armed::HOW, armed::NOT);
-    assert_eq!(consumer.arm(armed::FUTEX), 0);
-    let first = producer.armed();
-    assert_eq!(first & armed::HOW, armed::FUTEX);
-    consumer.disarm();
-    assert_eq!(producer.armed() & armed::HOW, armed::NOT);
-    producer.publish(1);
-    assert_eq!(consumer.arm(armed::FUTEX), 1, "the tail to wait on");
-    assert_ne!(producer.armed(), first);
-    let second = producer.armed();
+fn an_arming_is_due_once_for_a_result_past_it() {
+    let start = u32::MAX - 1;
+    let (producer, mut consumer) = sides(&ring(start));
+    let due = |told| armed::due(producer.armed(), told, start.wrapping_add(2));
+    assert_eq!(due(0), armed::NOT, "never armed");
+    assert_eq!(consumer.arm(armed::FUTEX), start, "the tail to wait on");
+    assert_eq!(due(0), armed::FUTEX);
+    assert_eq!(due(producer.armed()), armed::NOT, "told");
+    let told = producer.armed();
     consumer.arm(armed::BOTH);
-    assert_eq!(producer.armed() & armed::HOW, armed::BOTH);
-    assert_ne!(producer.armed() & !armed::HOW, second & !armed::HOW);
-}
-
-#[test]
-fn the_count_of_armings_wraps_without_touching_how() {
-    let ring = ring(0);
-    ring.0.store32(rings::ARMED, !armed::HOW);
-    let (producer, mut consumer) = sides(&ring);
-    consumer.arm(armed::EVENTFD);
-    assert_eq!(producer.armed(), armed::EVENTFD);
+    assert_eq!(due(told), armed::BOTH, "asked in another way");
+    consumer.disarm();
+    assert_eq!(due(told), armed::NOT);
+    for position in [start, u32::MAX] {
+        producer.write(position, result(1));
+        assert!(consumer.next().is_some());
+    }
+    producer.publish(0);
+    assert_eq!(consumer.arm(armed::EVENTFD), 0);
+    assert_eq!(due(told), armed::NOT, "all were taken before it armed");
+    assert_eq!(armed::due(producer.armed(), told, 1), armed::EVENTFD);
 }
 
 #[test]
