@@ -12,10 +12,16 @@
 
 extern crate alloc;
 
-/// The error registry, which the code under test answers with.
+/// The error registry, which the code under test answers with, and the executor's wakers.
 #[path = "../../src/core"]
 pub mod core {
     pub mod error;
+    pub mod ready;
+
+    /// The checker's atomics in the place of the CPU's.
+    pub mod sync {
+        pub use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+    }
 }
 
 /// Entries, layouts and limits.
