@@ -16,14 +16,13 @@ use super::memory::Memory;
 use crate::core::bands::Bands;
 use crate::core::error::{Error, ErrorCode, Result};
 use crate::core::line::Width;
-use crate::engine::{Refusal, SessionParams, Stats};
+use crate::engine::{Prepared, Refusal, Retired, Stats};
 use crate::host::fds::FdKind;
 use crate::proto::entry::SubmitEntry;
 use crate::proto::limits::COMMANDS_MAX;
 use crate::proto::message::Opcode;
 use crate::shm::region::{ReadOnly, Region};
 use crate::shm::status::StatusReader;
-use crate::shm::table::Table;
 
 /// The slot of a peer that has no session.
 pub const NO_SLOT: u16 = u16::MAX;
@@ -54,12 +53,10 @@ pub struct TicketFd {
     pub kind: FdKind,
 }
 
-/// What FILL keeps of a session beside the engine.
-pub struct Seated {
-    /// Its mappings.
-    pub memory: Memory,
-    /// Its ticket table.
-    pub table: Table,
+/// A new session, all of it made.
+pub struct Arrival {
+    /// For the engine.
+    pub session: Prepared<Memory>,
     /// The eventfd by which its client is told.
     pub notify: OwnedFd,
     /// The eventfd that its producers ring, where bells are eventfds.
@@ -87,7 +84,7 @@ pub enum Ask {
 /// To FILL.
 pub enum Command {
     /// Serve a new session.
-    Attach(Seat, SessionParams, Box<Seated>),
+    Attach(Seat, Box<Arrival>),
     /// Let a session go.
     Detach(Seat),
     /// Answer a request.
@@ -137,7 +134,7 @@ pub enum Reply {
     /// The client broke a rule: close its session.
     Broken(Seat, Error),
     /// The session is out of FILL; unmap and close here.
-    Detached(Seat, Option<Memory>, Box<Leftovers>),
+    Detached(Seat, Option<Retired<Memory>>, Box<Leftovers>),
     /// FILL has ended.
     Stopped(Option<Error>),
 }
@@ -149,8 +146,6 @@ pub struct Leftovers {
     pub eventfds: Vec<OwnedFd>,
     /// Fds of tickets that were outstanding.
     pub fds: Vec<OwnedFd>,
-    /// The table, where the session never got into the engine.
-    pub table: Option<Table>,
 }
 
 /// The desk's end.

@@ -56,7 +56,9 @@ pub fn serve(config: Config) -> Result<()> {
     let (desk_end, fill_end) = command::queues(StatusReader::new(open_status(status.as_fd())?)?)?;
     warnings.iter().for_each(log::warning);
     let executor_label = executor.label();
+    let engine = engine_config(&config);
     let setup = Setup {
+        engine: engine.clone(),
         allow,
         listener,
         end: desk_end,
@@ -69,7 +71,7 @@ pub fn serve(config: Config) -> Result<()> {
         generation,
         config,
     };
-    let fill = FillSetup { config: engine_config(&setup.config), cpu, end: fill_end, page };
+    let fill = FillSetup { config: engine, cpu, end: fill_end, page };
     let desk = Desk::new(setup)?;
     let thread = start_fill(&executor, fill)?;
     tracing::info!(executor = executor_label, ?bell, cpu, "serving");

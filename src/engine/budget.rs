@@ -18,9 +18,9 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// A full bucket at `now`.
-    pub fn new(now: MonoNs, percent: u32) -> Budget {
-        Budget { tokens_ns: share(CAPACITY_NS, percent, 1), filled: now }
+    /// A full bucket.
+    pub fn new(percent: u32) -> Budget {
+        Budget { tokens_ns: share(CAPACITY_NS, percent, 1), filled: MonoNs(0) }
     }
 
     /// Fills the bucket up to `now` and tells whether anything is in it. `sharers` is the number
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn sharers_together_spend_no_more_than_the_percentage() {
-        let mut buckets = [Budget::new(MonoNs(0), 30); 3];
+        let mut buckets = [Budget::new(30); 3];
         let mut spent = 0;
         let step = DurNs(10_000);
         let end = 2_000_000_000;
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn nothing_is_spent_at_zero_percent() {
-        let mut bucket = Budget::new(MonoNs(0), 0);
+        let mut bucket = Budget::new(0);
         assert!(!bucket.may_spend(MonoNs(1_000_000_000), 0, 1));
     }
 }

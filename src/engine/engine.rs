@@ -53,6 +53,37 @@ impl From<Error> for Refusal {
     }
 }
 
+/// A session that is ready to be attached: everything it will ever need is allocated, so that the
+/// engine's thread allocates nothing for it.
+pub struct Prepared<P: Ports>(Box<Session<P>>);
+
+impl<P: Ports> Prepared<P> {
+    /// A session over fresh memory, for the slot that it will be attached at; formats the table.
+    /// `config` is the engine's.
+    ///
+    /// # Errors
+    /// `SessionMemory` when the table does not fit its bytes.
+    pub fn new(
+        slot: u16,
+        params: &SessionParams,
+        ports: P,
+        table: P::Table,
+        config: &Config,
+    ) -> Result<Prepared<P>> {
+        Session::new(slot, params, ports, table, config).map(|s| Prepared(Box::new(s)))
+    }
+}
+
+/// A session that has been taken out: to be dropped where freeing its memory delays nobody.
+pub struct Retired<P: Ports>(Box<Session<P>>);
+
+impl<P: Ports> Retired<P> {
+    /// Its memory.
+    pub fn ports(&self) -> &P {
+        &self.0.ports
+    }
+}
+
 /// The engine.
 pub struct Engine<P: Ports> {
     config: Config,
@@ -98,37 +129,21 @@ impl<P: Ports> Engine<P> {
         }
     }
 
-    /// Puts a session into a free slot.
-    ///
-    /// # Errors
-    /// `SessionMemory` when the table does not fit its bytes, `LimitExceeded` when the slot is not
-    /// free.
-    pub fn attach(
-        &mut self,
-        slot: u16,
-        params: &SessionParams,
-        ports: P,
-        table: P::Table,
-        now: MonoNs,
-    ) -> Result<()> {
-        if !matches!(self.sessions.get(slot as usize), Some(None)) {
-            return Err(Error::new(ErrorCode::LimitExceeded, "session: its slot is not free"));
-        }
-        let account = self.accounts.open(params.uid);
-        match Session::new(slot, params, ports, table, account, now, &self.config) {
-            Ok(session) => {
-                self.sessions[slot as usize] = Some(Box::new(session));
+    /// Puts a session into its slot; gives it back when that is not free.
+    pub fn attach(&mut self, session: Prepared<P>) -> core::result::Result<(), Retired<P>> {
+        let Prepared(mut session) = session;
+        match self.sessions.get_mut(session.slot as usize) {
+            Some(slot) if slot.is_none() => {
+                session.account = self.accounts.open(session.uid);
+                *slot = Some(session);
                 Ok(())
             }
-            Err(error) => {
-                self.accounts.close(account, 0);
-                Err(error)
-            }
+            _ => Err(Retired(session)),
         }
     }
 
-    /// Takes a session out, whatever it has outstanding, and gives its memory back.
-    pub fn detach(&mut self, slot: u16, now: MonoNs) -> Option<P> {
+    /// Takes a session out, whatever it has outstanding.
+    pub fn detach(&mut self, slot: u16, now: MonoNs) -> Option<Retired<P>> {
         self.with(slot, now, |session, cx| session.detach(cx));
         let linked = |s: &Session<P>| s.schedule_link.is_linked();
         if self.sessions.get(slot as usize)?.as_deref().is_some_and(linked) {
@@ -137,7 +152,7 @@ impl<P: Ports> Engine<P> {
         }
         self.hot.retain(|hot| hot.slot != slot);
         self.dirty.retain(|&dirty| dirty != slot);
-        self.sessions[slot as usize].take().map(|session| session.ports)
+        self.sessions[slot as usize].take().map(Retired)
     }
 
     /// Runs `work` on a session, then files it under its next due time.

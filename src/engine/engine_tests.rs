@@ -109,8 +109,8 @@ const PLAN: &str = "flag:park_us=50,backstop_us=1000\
 
 fn bench_with(plan: &str) -> Bench {
     let config = Config::with_plan(Bands::parse(plan).unwrap());
-    let mut bench =
-        Bench { engine: Engine::new(config, 4), shared: Shared::new(), now: MonoNs(1_000_000_000) };
+    let engine = Engine::new(config.clone(), 4);
+    let mut bench = Bench { engine, shared: Shared::new(), now: MonoNs(1_000_000_000) };
     let params = SessionParams {
         submit_entries: RING,
         result_entries: RING,
@@ -121,7 +121,8 @@ fn bench_with(plan: &str) -> Bench {
     };
     let memory = Memory(vec![0; TableLayout::new(LANES, RING).bytes() / 8]);
     let shared = bench.shared.clone();
-    bench.engine.attach(0, &params, shared, memory, bench.now).unwrap();
+    let session = Prepared::new(0, &params, shared, memory, &config).unwrap();
+    assert!(bench.engine.attach(session).is_ok());
     bench.engine.open_lane(0, Some(0), Width::W64, 0, bench.now).unwrap();
     bench
 }

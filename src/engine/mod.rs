@@ -21,6 +21,6 @@ mod tickets;
 mod waits;
 
 pub use config::Config;
-pub use engine::{Engine, Refusal, SessionParams};
+pub use engine::{Engine, Prepared, Refusal, Retired, SessionParams};
 pub use ports::{Effect, Ports};
 pub use stats::Stats;

@@ -89,6 +89,8 @@ pub struct Session<P: Ports> {
     pub plans: Vec<Bands>,
     pub points: PointTable,
     pub result_entries: u32,
+    pub uid: u32,
+    /// Its user's, from when it is attached.
     pub account: usize,
     pub budget: Budget,
     /// Lanes that are looked at hot.
@@ -128,8 +130,6 @@ impl<P: Ports> Session<P> {
         params: &SessionParams,
         ports: P,
         table: P::Table,
-        account: usize,
-        now: MonoNs,
         config: &Config,
     ) -> Result<Session<P>> {
         let layout = TableLayout::new(params.lanes, params.result_entries);
@@ -150,8 +150,9 @@ impl<P: Ports> Session<P> {
             plans: Vec::with_capacity(SESSION_PLANS_MAX as usize),
             points: PointTable::new(config.estimator, SESSION_POINTS_MAX as usize),
             result_entries: params.result_entries,
-            account,
-            budget: Budget::new(now, config.spin_budget_percent),
+            uid: params.uid,
+            account: 0,
+            budget: Budget::new(config.spin_budget_percent),
             hot_lanes: 0,
             told: 0,
             dirty: false,

@@ -5,9 +5,9 @@ use std::os::fd::OwnedFd;
 use super::Desk;
 use super::peer::{Credentials, Phase, Session};
 use crate::core::error::{Error, ErrorCode, Result};
-use crate::daemon::command::{Command, Seat, Seated, eventfd};
+use crate::daemon::command::{Arrival, Command, Seat, eventfd};
 use crate::daemon::memory::Made;
-use crate::engine::SessionParams;
+use crate::engine::{Prepared, SessionParams};
 use crate::host::clock;
 use crate::proto::VERSIONS;
 use crate::proto::layout::BellKind;
@@ -115,6 +115,8 @@ impl Desk {
         };
         let seat = Seat { slot, serial };
         let made = Made::new(params, self.setup.generation)?;
+        let engine = &self.setup.engine;
+        let prepared = Prepared::new(slot, params, made.memory, made.table, engine)?;
         let notify = eventfd()?;
         let eventfd_bells = self.setup.bell == BellKind::Eventfd;
         let bell = if eventfd_bells { Some(eventfd()?) } else { None };
@@ -130,8 +132,7 @@ impl Desk {
             tracing::debug!(peer = peer.label(), slot, "session");
             peer.phase = Phase::Session(Box::new(session));
         }
-        let seated = Seated { memory: made.memory, table: made.table, notify, bell };
-        self.command(Command::Attach(seat, params.clone(), Box::new(seated)));
+        self.command(Command::Attach(seat, Box::new(Arrival { session: prepared, notify, bell })));
         Ok(fds)
     }
 }

@@ -31,6 +31,7 @@ use super::config::Config;
 use super::listen::Listener;
 use crate::core::error::{Error, ErrorCode, Result};
 use crate::core::time::{DurNs, MonoNs};
+use crate::engine;
 use crate::host::clock;
 use crate::host::signals::Signals;
 use crate::proto::layout::BellKind;
@@ -48,6 +49,8 @@ const RECORD_BATCH: usize = 16;
 pub struct Setup {
     /// The configuration.
     pub config: Config,
+    /// The engine's settings, for the sessions that are made for it.
+    pub engine: engine::Config,
     /// Who may connect.
     pub allow: Allow,
     /// The listening socket.

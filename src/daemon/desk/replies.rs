@@ -16,8 +16,8 @@ impl Desk {
                     self.fd_closed(seat);
                 }
                 Reply::Broken(seat, error) => self.part(seat.serial, 0, &error),
-                Reply::Detached(seat, memory, leftovers) => {
-                    drop(memory);
+                Reply::Detached(seat, session, leftovers) => {
+                    drop(session);
                     drop(leftovers);
                     if let Some((uid, lanes)) = self.leaving.remove(&seat) {
                         self.quotas.close(uid, lanes);

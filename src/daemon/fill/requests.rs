@@ -8,9 +8,9 @@ use super::token::Named;
 use crate::core::error::{Error, ErrorCode};
 use crate::core::line::Width;
 use crate::daemon::command::{
-    Answer, Ask, Command, Counters, Leftovers, Reply, Seat, Seated, TicketFd,
+    Answer, Arrival, Ask, Command, Counters, Leftovers, Reply, Seat, TicketFd,
 };
-use crate::engine::{Refusal, SessionParams};
+use crate::engine::Refusal;
 use crate::host::clock;
 use crate::host::fill::{FillHost, Watch};
 use crate::proto::entry::{SubmitEntry, TicketKind};
@@ -21,7 +21,7 @@ impl<H: FillHost> Fill<H> {
     /// Does a command; `false` when it was to stop.
     pub(super) fn command(&mut self, command: Command) -> io::Result<bool> {
         match command {
-            Command::Attach(seat, params, seated) => self.attach(seat, &params, *seated)?,
+            Command::Attach(seat, arrival) => self.attach(seat, *arrival)?,
             Command::Detach(seat) => self.detach(seat)?,
             Command::Request(seat, asked, ask) => {
                 let mut spent = Vec::new();
@@ -43,12 +43,13 @@ impl<H: FillHost> Fill<H> {
         Ok(true)
     }
 
-    fn attach(&mut self, seat: Seat, params: &SessionParams, seated: Seated) -> io::Result<()> {
-        let Seated { memory, table, notify, bell } = seated;
-        if let Err(error) = self.engine.attach(seat.slot, params, memory, table, self.now) {
+    fn attach(&mut self, seat: Seat, arrival: Arrival) -> io::Result<()> {
+        let Arrival { session, notify, bell } = arrival;
+        if let Err(session) = self.engine.attach(session) {
+            let error = Error::new(ErrorCode::LimitExceeded, "session: its slot is not free");
             let left = Leftovers { eventfds: [notify].into(), ..Leftovers::default() };
             self.end.reply(Reply::Broken(seat, error));
-            self.end.reply(Reply::Detached(seat, None, Box::new(left)));
+            self.end.reply(Reply::Detached(seat, Some(session), Box::new(left)));
             return Ok(());
         }
         self.seats.take(seat, notify, bell);
@@ -73,13 +74,13 @@ impl<H: FillHost> Fill<H> {
             let token = Named::Notify(seated.who()).token();
             self.host.cancel(Watch::Ring, token)?;
         }
-        let memory = self.engine.detach(seat.slot, self.now);
+        let session = self.engine.detach(seat.slot, self.now);
         self.effects()?;
         // What the kernel was asked to forget refers to fds that the desk closes next.
         self.host.flush()?;
         self.ready.retain(|&ready| ready != seat.slot);
         let left = self.seats.leave(seat).unwrap_or_default();
-        self.end.reply(Reply::Detached(seat, memory, Box::new(left)));
+        self.end.reply(Reply::Detached(seat, session, Box::new(left)));
         Ok(())
     }
 
