@@ -145,6 +145,7 @@ fn start_fill(executor: &Resolved, setup: FillSetup) -> Result<Thread> {
     let thread = std::thread::Builder::new()
         .name("parkd-fill".to_owned())
         .spawn(move || {
+            let _guard = EndOnPanic;
             if running == IO_URING {
                 fill(kinds::io_uring, setup, ready);
             }
@@ -154,6 +155,17 @@ fn start_fill(executor: &Resolved, setup: FillSetup) -> Result<Thread> {
         Ok(Ok(())) => Ok(thread),
         Ok(Err(error)) => Err(error),
         Err(_) => Err(Error::new(ErrorCode::SystemFailed, "FILL ended at its start")),
+    }
+}
+
+/// A daemon whose FILL has panicked serves nobody: it ends at once, and is started anew.
+struct EndOnPanic;
+
+impl Drop for EndOnPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            std::process::abort();
+        }
     }
 }
 

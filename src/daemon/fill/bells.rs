@@ -67,21 +67,12 @@ impl<H: FillHost> Fill<H> {
             }
         }
         if doorbell {
-            self.make_ready(slot);
+            seated.doorbell.ring();
         }
         for device in (0..u64::BITS).filter(|device| devices & 1 << device != 0) {
             self.engine.look(slot, Some(device), self.now);
         }
         doorbell || devices != 0
-    }
-
-    /// Puts a session among those whose submissions are to be drained.
-    pub(super) fn make_ready(&mut self, slot: u16) {
-        if let Some(seated) = self.seats.at(slot)
-            && !std::mem::replace(&mut seated.ready, true)
-        {
-            self.ready.push_back(slot);
-        }
     }
 
     /// Reads the bells of muted sessions, and lets those be heard again whose second is over.

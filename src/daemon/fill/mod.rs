@@ -1,7 +1,7 @@
 //! FILL: the one pinned thread that watches, answers, and sleeps.
 //!
-//! A *turn* takes what came in (events, commands, bells), runs the engine, publishes, and does the
-//! engine's effects. Between turns FILL is *hot* (it goes on at once) or *parked*: the status page
+//! A *turn* takes what came in (events, commands, bells), runs the tasks of the sessions that have
+//! submissions, has the engine look at what is due and publish, and does the engine's effects. Between turns FILL is *hot* (it goes on at once) or *parked*: the status page
 //! says so, every bell has been read since, and one system call, bounded by the engine's next due
 //! time, hands over what is queued and sleeps. A parked FILL that wakes for a look stays parked:
 //! whoever rings makes the wake, so only the bells that did are read.
@@ -11,12 +11,13 @@
 //! `FillHost::idle`.
 
 mod bells;
+mod doorbell;
 mod effects;
 mod requests;
 mod seats;
 mod token;
 
-use std::collections::VecDeque;
+use std::cell::RefCell;
 use std::io;
 use std::os::fd::AsRawFd;
 
@@ -26,9 +27,12 @@ use self::token::Named;
 use super::command::{FillEnd, Reply};
 use super::memory::Memory;
 use crate::core::error::{Error, ErrorCode};
-use crate::core::time::{DurNs, MonoNs};
+use crate::core::executor::{Executor, yield_now};
+use crate::core::line::{CompletionLine, LineValues};
+use crate::core::reactor::Reactor;
+use crate::core::time::{DurNs, Idle, MonoNs};
 use crate::engine::{Config, Effect, Engine};
-use crate::host::clock;
+use crate::host::clock::{self, MonoClock};
 use crate::host::fill::{EventBatch, FillHost};
 
 use crate::proto::limits::SESSIONS_MAX;
@@ -38,8 +42,8 @@ use crate::shm::status::StatusPage;
 /// Commands that one turn takes.
 const COMMAND_BATCH: usize = 64;
 
-/// Sessions of whose submissions one turn takes a batch.
-const DRAIN_BATCH: usize = 64;
+/// Polls of tasks that one turn makes.
+const TASK_BATCH: usize = 64;
 
 /// The thread's state.
 pub struct Fill<H: FillHost> {
@@ -50,8 +54,9 @@ pub struct Fill<H: FillHost> {
     status: StatusPage<Region<ReadWrite>>,
     /// What the status page says.
     parked: bool,
-    /// Sessions whose doorbell moved, each at most once.
-    ready: VecDeque<u16>,
+    /// Sessions whose tasks are to be started.
+    arrived: Vec<u16>,
+    more_commands: bool,
     owed: Owed,
     events: EventBatch,
     effects: Vec<Effect>,
@@ -80,7 +85,8 @@ impl<H: FillHost> Fill<H> {
             end,
             status,
             parked: false,
-            ready: VecDeque::with_capacity(SESSIONS_MAX as usize),
+            arrived: Vec::new(),
+            more_commands: false,
             owed: Owed::default(),
             events: EventBatch::new(),
             effects: Vec::with_capacity(256),
@@ -97,27 +103,39 @@ impl<H: FillHost> Fill<H> {
     }
 
     /// Turns until the desk says stop, or the host fails; then says so.
-    pub fn run(mut self) {
-        let error = loop {
-            match self.turn() {
-                Ok(true) => {}
-                Ok(false) => break self.last_turn().err().map(failed),
-                Err(error) => break Some(failed(error)),
-            }
-        };
-        self.end.reply(Reply::Stopped(error));
-        while self.end.flush() {
+    pub fn run(self) {
+        let fill = RefCell::new(self);
+        let error = Fill::turns(&fill).and_then(|()| fill.borrow_mut().last_turn()).err();
+        let mut fill = fill.into_inner();
+        fill.end.reply(Reply::Stopped(error.map(failed)));
+        while fill.end.flush() {
             std::thread::yield_now();
         }
     }
 
-    /// One turn; `false` when the desk said stop.
-    fn turn(&mut self) -> io::Result<bool> {
+    /// The turns: what came in, the sessions' tasks, what is due.
+    fn turns(fill: &RefCell<Fill<H>>) -> io::Result<()> {
+        let reactor = Reactor::new(MonoClock, InHost, DurNs::ZERO);
+        let mut tasks = Executor::new();
+        loop {
+            if !fill.borrow_mut().begin_turn()? {
+                return Ok(());
+            }
+            let arrived = std::mem::take(&mut fill.borrow_mut().arrived);
+            for slot in arrived {
+                tasks.spawn(serve(fill, slot));
+            }
+            let more = tasks.run_ready(&reactor, TASK_BATCH) == TASK_BATCH;
+            fill.borrow_mut().end_turn(more)?;
+        }
+    }
+
+    /// Takes what came in; `false` when the desk said stop.
+    fn begin_turn(&mut self) -> io::Result<bool> {
         self.turns += 1;
         self.reap()?;
         self.now = clock::now();
-        let (more_commands, stop) = self.take_commands()?;
-        if stop {
+        if !self.take_commands()? {
             return Ok(false);
         }
         if self.parked {
@@ -125,17 +143,25 @@ impl<H: FillHost> Fill<H> {
         } else {
             self.read_bells();
         }
-        self.drain_ready();
+        Ok(true)
+    }
+
+    /// Takes a batch of a session's submissions; `true` when there are more.
+    fn drain(&mut self, slot: u16) -> bool {
+        self.engine.drain(slot, self.now)
+    }
+
+    /// Does what is due, publishes, and sleeps where nothing is left to do.
+    fn end_turn(&mut self, more_tasks: bool) -> io::Result<()> {
         self.engine.run_due(self.now);
         self.engine.look_hot(self.now);
         self.engine.publish(self.now);
         self.effects()?;
-        if more_commands || self.engine.is_hot() || !self.ready.is_empty() {
-            self.stay_awake()?;
+        if more_tasks || self.more_commands || self.engine.is_hot() {
+            self.stay_awake(more_tasks)
         } else {
-            self.sleep()?;
+            self.sleep()
         }
-        Ok(true)
     }
 
     /// Every ticket has been ended: their clients are told.
@@ -154,42 +180,33 @@ impl<H: FillHost> Fill<H> {
         Ok(())
     }
 
-    /// Takes a batch of commands; answers whether there may be more, and whether to stop.
-    fn take_commands(&mut self) -> io::Result<(bool, bool)> {
+    /// Takes a batch of commands; `false` when one was to stop.
+    fn take_commands(&mut self) -> io::Result<bool> {
         for _ in 0..COMMAND_BATCH {
             match self.end.take() {
                 Some(command) => {
                     if !self.command(command)? {
-                        return Ok((false, true));
+                        return Ok(false);
                     }
                 }
-                None => return Ok((false, false)),
+                None => {
+                    self.more_commands = false;
+                    return Ok(true);
+                }
             }
         }
-        Ok((true, false))
-    }
-
-    /// Takes a batch of submissions from each session whose doorbell moved.
-    fn drain_ready(&mut self) {
-        for _ in 0..self.ready.len().min(DRAIN_BATCH) {
-            let Some(slot) = self.ready.pop_front() else { return };
-            if let Some(seated) = self.seats.at(slot) {
-                seated.ready = false;
-            }
-            if self.engine.drain(slot, self.now) {
-                self.make_ready(slot);
-            }
-        }
+        self.more_commands = true;
+        Ok(true)
     }
 
     /// Goes on without sleeping; whoever rings need not make a wake.
-    fn stay_awake(&mut self) -> io::Result<()> {
+    fn stay_awake(&mut self, busy: bool) -> io::Result<()> {
         if std::mem::replace(&mut self.parked, false) {
             self.status.unpark();
         }
         self.end.flush();
         self.host.flush()?;
-        if self.ready.is_empty() {
+        if !busy {
             std::hint::spin_loop();
         }
         Ok(())
@@ -214,6 +231,27 @@ impl<H: FillHost> Fill<H> {
         }
         self.status.beat(self.turns);
         self.host.idle((until != MonoNs::MAX).then_some(until))
+    }
+}
+
+/// The tasks' reactor never idles: FILL does, in its host, which knows what tasks do not.
+struct InHost;
+
+impl Idle for InHost {
+    fn sleep_until(&self, _at: MonoNs) {}
+    fn park_line(&self, _line: &CompletionLine, _seen: &LineValues, _until: MonoNs) {}
+}
+
+/// A session's task: takes its submissions in batches, each when its turn has come.
+async fn serve<H: FillHost>(fill: &RefCell<Fill<H>>, slot: u16) {
+    let Some(doorbell) = fill.borrow_mut().seats.at(slot).map(|seated| seated.doorbell.clone())
+    else {
+        return;
+    };
+    while doorbell.rung().await {
+        while fill.borrow_mut().drain(slot) {
+            yield_now().await;
+        }
     }
 }
 

@@ -60,6 +60,7 @@ impl<H: FillHost> Fill<H> {
             self.host.watch_eventfd(token, fd)?;
         }
         self.owed.arm(seat.slot);
+        self.arrived.push(seat.slot);
         Ok(())
     }
 
@@ -78,7 +79,6 @@ impl<H: FillHost> Fill<H> {
         self.effects()?;
         // What the kernel was asked to forget refers to fds that the desk closes next.
         self.host.flush()?;
-        self.ready.retain(|&ready| ready != seat.slot);
         let left = self.seats.leave(seat).unwrap_or_default();
         self.end.reply(Reply::Detached(seat, session, Box::new(left)));
         Ok(())

@@ -1,7 +1,9 @@
 //! What FILL keeps of each session beside the engine: its bells, its eventfds, its tickets' fds.
 
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::rc::Rc;
 
+use super::doorbell::Doorbell;
 use super::token::Who;
 use crate::core::time::MonoNs;
 use crate::daemon::command::{Leftovers, Seat, TicketFd};
@@ -36,8 +38,8 @@ pub struct Seated {
     pub ringing: bool,
     /// Another one is wanted after it.
     pub ring_again: bool,
-    /// Whether it stands among the ready ones.
-    pub ready: bool,
+    /// What its task listens to.
+    pub doorbell: Rc<Doorbell>,
     /// Bell events in the present second, which began at `second`.
     pub rings: u32,
     pub second: MonoNs,
@@ -114,7 +116,7 @@ impl Seats {
             bell,
             ringing: false,
             ring_again: false,
-            ready: false,
+            doorbell: Rc::default(),
             rings: 0,
             second: MonoNs(0),
             muted: false,
@@ -127,6 +129,7 @@ impl Seats {
     pub fn leave(&mut self, seat: Seat) -> Option<Leftovers> {
         self.seated(seat)?;
         let gone = self.seats[seat.slot as usize].take()?;
+        gone.doorbell.leave();
         self.taken.retain(|&slot| slot != seat.slot);
         let mut left = Leftovers::default();
         left.eventfds.push(gone.notify);
