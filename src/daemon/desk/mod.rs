@@ -259,6 +259,10 @@ impl Desk {
 
     /// Tells a peer why its connection is closed, and closes it when it hangs up.
     fn part(&mut self, serial: u32, cookie: u64, error: &Error) {
+        let Some(peer) = self.peers.get(&serial) else { return };
+        if matches!(peer.phase, Phase::Parting) {
+            return;
+        }
         self.leave_session(serial, error);
         let Some(peer) = self.peers.get_mut(&serial) else { return };
         tracing::warn!(peer = peer.label(), code = error.code.number(), "closed: {error}");

@@ -28,7 +28,10 @@ impl<H: FillHost> Fill<H> {
                 let answer = match self.seats.seated(seat) {
                     Some(_) => self.ask(seat, asked.cookie, ask, &mut spent),
                     None if matches!(ask, Ask::Counters) => Ok(self.counters()),
-                    None => Err(gone()),
+                    None => {
+                        self.refuse_fds(seat, ask);
+                        Err(gone())
+                    }
                 };
                 let answer = answer.unwrap_or_else(Answer::Refused);
                 self.end.reply(Reply::Answer(seat, asked, answer, spent));
@@ -41,6 +44,13 @@ impl<H: FillHost> Fill<H> {
             }
         }
         Ok(true)
+    }
+
+    /// A request of a session that is gone: its fds are the desk's to close.
+    fn refuse_fds(&mut self, seat: Seat, ask: Ask) {
+        if let Ask::Submit(_, fds) = ask {
+            fds.into_iter().for_each(|ticket| self.end.reply(Reply::Fd(seat, ticket.fd)));
+        }
     }
 
     fn attach(&mut self, seat: Seat, arrival: Arrival) -> io::Result<()> {
