@@ -95,43 +95,50 @@ impl<H: FillHost> Fill<H> {
     }
 
     /// A bell's word moved, or its wait was woken for nothing.
-    pub(super) fn bell_event(&mut self, who: Who, bell: u32) {
-        let now = self.now;
-        let Some(seated) = self.seats.who(who) else { return };
+    pub(super) fn bell_event(&mut self, who: Who, bell: u32) -> io::Result<()> {
+        let Some(seated) = self.seats.who(who) else { return Ok(()) };
         if let Some(watch) = seated.bells.iter_mut().find(|watch| watch.bell == bell) {
             watch.armed = false;
         }
-        if count_ring(seated, now) && !std::mem::replace(&mut seated.muted, true) {
-            self.owed.muted.push(who.slot);
-        }
-        self.owed.arm(who.slot);
-        self.read_bells_of(who.slot);
+        self.rang(who.slot)
     }
 
-    /// A session's bell eventfd was written.
+    /// A session's bell eventfd was written, or the kernel has dropped its watch (`lost`).
     pub(super) fn bell_eventfd_event(&mut self, who: Who, lost: bool) -> io::Result<()> {
-        let now = self.now;
         let Some(seated) = self.seats.who(who) else { return Ok(()) };
+        seated.bell_armed &= !lost;
+        self.rang(who.slot)
+    }
+
+    /// Counts a bell event, mutes a session that has too many, and reads its bells.
+    fn rang(&mut self, slot: u16) -> io::Result<()> {
+        let now = self.now;
+        let Some(seated) = self.seats.at(slot) else { return Ok(()) };
         if count_ring(seated, now) && !std::mem::replace(&mut seated.muted, true) {
-            self.owed.muted.push(who.slot);
+            self.owed.muted.push(slot);
+            if std::mem::take(&mut seated.bell_armed) {
+                let token = Named::BellEventfd(seated.who()).token();
+                self.host.cancel(Watch::Eventfd, token)?;
+            }
         }
-        if let (true, Some(fd)) = (lost, seated.bell_fd()) {
-            self.host.watch_eventfd(Named::BellEventfd(who).token(), fd)?;
-        }
-        self.read_bells_of(who.slot);
+        self.owed.arm(slot);
+        self.read_bells_of(slot);
         Ok(())
     }
 
-    /// Arms every bell that is not.
+    /// Has the kernel watch every bell that it does not: an eventfd stands for all bells of its
+    /// session.
     pub(super) fn watch_bells(&mut self) -> io::Result<()> {
         while let Some(slot) = self.owed.unarmed.pop() {
-            let Some(seated) = self.seats.at(slot) else { continue };
+            let Some(seated) = self.seats.at(slot).filter(|seated| !seated.muted) else { continue };
             let Some(memory) = self.engine.ports(slot) else { continue };
-            // An eventfd stands for all bells of its session, and stays watched.
-            if seated.muted || seated.bell_fd().is_some() {
+            let who = seated.who();
+            if let Some(fd) = seated.bell_fd() {
+                if !std::mem::replace(&mut seated.bell_armed, true) {
+                    self.host.watch_eventfd(Named::BellEventfd(who).token(), fd)?;
+                }
                 continue;
             }
-            let who = seated.who();
             for watch in seated.bells.iter_mut().filter(|watch| !watch.armed) {
                 let token = Named::Bell(who, watch.bell).token();
                 self.host.watch_word(token, memory.bell_futex(watch.bell), watch.seen)?;
@@ -145,7 +152,7 @@ impl<H: FillHost> Fill<H> {
     pub(super) fn forget_bells(&mut self, slot: u16) -> io::Result<()> {
         let Some(seated) = self.seats.at(slot) else { return Ok(()) };
         let who = seated.who();
-        if seated.bell_fd().is_some() {
+        if seated.bell_armed {
             self.host.cancel(Watch::Eventfd, Named::BellEventfd(who).token())?;
         }
         for watch in seated.bells.iter().filter(|watch| watch.armed) {

@@ -61,13 +61,13 @@ impl<H: FillHost> Fill<H> {
     pub(super) fn event(&mut self, event: HostEvent) -> io::Result<()> {
         match event {
             HostEvent::Bell(token) => match Named::of(token) {
-                Some(Named::Bell(who, bell)) => self.bell_event(who, bell),
+                Some(Named::Bell(who, bell)) => self.bell_event(who, bell)?,
                 Some(Named::BellEventfd(who)) => self.bell_eventfd_event(who, false)?,
                 // The desk's doorbell: every turn takes commands.
                 _ => {}
             },
             HostEvent::BellLost(token, _) => match Named::of(token) {
-                Some(Named::Bell(who, bell)) => self.bell_event(who, bell),
+                Some(Named::Bell(who, bell)) => self.bell_event(who, bell)?,
                 Some(Named::BellEventfd(who)) => self.bell_eventfd_event(who, true)?,
                 Some(Named::Desk) => self.watch_desk()?,
                 _ => {}

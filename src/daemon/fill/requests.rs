@@ -21,7 +21,7 @@ impl<H: FillHost> Fill<H> {
     /// Does a command; `false` when it was to stop.
     pub(super) fn command(&mut self, command: Command) -> io::Result<bool> {
         match command {
-            Command::Attach(seat, arrival) => self.attach(seat, *arrival)?,
+            Command::Attach(seat, arrival) => self.attach(seat, *arrival),
             Command::Detach(seat) => self.detach(seat)?,
             Command::Request(seat, asked, ask) => {
                 let mut spent = Vec::new();
@@ -53,25 +53,18 @@ impl<H: FillHost> Fill<H> {
         }
     }
 
-    fn attach(&mut self, seat: Seat, arrival: Arrival) -> io::Result<()> {
+    fn attach(&mut self, seat: Seat, arrival: Arrival) {
         let Arrival { session, notify, bell } = arrival;
         if let Err(session) = self.engine.attach(session) {
             let error = Error::new(ErrorCode::LimitExceeded, "session: its slot is not free");
             let left = Leftovers { eventfds: [notify].into(), ..Leftovers::default() };
             self.end.reply(Reply::Broken(seat, error));
             self.end.reply(Reply::Detached(seat, Some(session), Box::new(left)));
-            return Ok(());
+            return;
         }
         self.seats.take(seat, notify, bell);
-        if let Some(seated) = self.seats.at(seat.slot)
-            && let Some(fd) = seated.bell_fd()
-        {
-            let token = Named::BellEventfd(seated.who()).token();
-            self.host.watch_eventfd(token, fd)?;
-        }
         self.owed.arm(seat.slot);
         self.arrived.push(seat.slot);
-        Ok(())
     }
 
     fn detach(&mut self, seat: Seat) -> io::Result<()> {

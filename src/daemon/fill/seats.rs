@@ -34,6 +34,8 @@ pub struct Seated {
     pub bells: Vec<BellWatch>,
     notify: OwnedFd,
     bell: Option<OwnedFd>,
+    /// Whether the kernel watches `bell` for us.
+    pub bell_armed: bool,
     /// A write to `notify` is in flight.
     pub ringing: bool,
     /// Another one is wanted after it.
@@ -114,6 +116,7 @@ impl Seats {
             bells,
             notify,
             bell,
+            bell_armed: false,
             ringing: false,
             ring_again: false,
             doorbell: Rc::default(),
