@@ -121,7 +121,9 @@ impl<H: FillHost> Fill<H> {
                 self.host.cancel(Watch::Eventfd, token)?;
             }
         }
-        self.owed.arm(slot);
+        if !seated.bell_armed {
+            self.owed.arm(slot);
+        }
         self.read_bells_of(slot);
         Ok(())
     }
