@@ -385,12 +385,12 @@ fn an_arming_is_told_once_and_in_its_way() {
     let mut bench = bench_with(PLAN);
     bench.shared.store(0, 9);
     assert_eq!(bench.submit(word(1, 1)), [], "not armed");
-    bench.shared.armed.set(armed::word(1, armed::FUTEX));
-    assert_eq!(bench.submit(word(2, 2)), [Effect::WakeFutex { slot: 0 }]);
+    bench.shared.armed.set(armed::word(1, armed::TAIL));
+    assert_eq!(bench.submit(word(2, 2)), [Effect::WakeTail { slot: 0 }]);
     assert_eq!(bench.submit(word(3, 3)), [], "told already");
     bench.shared.armed.set(armed::word(4, armed::BOTH));
     assert_eq!(bench.submit(word(4, 4)), [], "taken before it armed");
-    let both = [Effect::WakeFutex { slot: 0 }, Effect::WakeEventfd { slot: 0 }];
+    let both = [Effect::WakeTail { slot: 0 }, Effect::Notify { slot: 0 }];
     assert_eq!(bench.submit(word(5, 5)), both);
 }
 
@@ -488,7 +488,8 @@ proptest! {
         }
         // Numbers that run over the end of both widths.
         for lane in 0..3 {
-            bench.shared.store(lane, if lane == 2 { u64::from(u32::MAX) - 3 } else { u64::MAX - 3 });
+            let last = if lane == 2 { u64::from(u32::MAX) } else { u64::MAX };
+            bench.shared.store(lane, last - 3);
         }
         let mut open: HashMap<u64, (u32, u64, u64)> = HashMap::new();
         let mut next = 0u64;

@@ -43,13 +43,13 @@ pub trait Ports {
 /// What the engine wants done. Effects are done in their order, soon.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// FUTEX_WAKE one waiter on the session's result tail.
-    WakeFutex {
+    /// Wake one waiter on the session's result tail.
+    WakeTail {
         /// The session.
         slot: u16,
     },
-    /// Write to the session's eventfd.
-    WakeEventfd {
+    /// Write to the descriptor that the session's client polls.
+    Notify {
         /// The session.
         slot: u16,
     },

@@ -94,13 +94,13 @@ impl<P: Ports> Session<P> {
         }
         self.told = now_armed;
         let slot = self.slot;
-        if how & armed::FUTEX != 0 {
-            cx.stats.futex_wakes += 1;
-            cx.effects.push(Effect::WakeFutex { slot });
+        if how & armed::TAIL != 0 {
+            cx.stats.tail_wakes += 1;
+            cx.effects.push(Effect::WakeTail { slot });
         }
-        if how & armed::EVENTFD != 0 {
-            cx.stats.eventfd_wakes += 1;
-            cx.effects.push(Effect::WakeEventfd { slot });
+        if how & armed::NOTIFY != 0 {
+            cx.stats.notifies += 1;
+            cx.effects.push(Effect::Notify { slot });
         }
     }
 

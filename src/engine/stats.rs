@@ -18,10 +18,10 @@ pub struct Stats {
     pub hot_ns: u64,
     /// Times that a lane was not looked at hot because its session had used its share.
     pub hot_refused: u64,
-    /// Wakes by futex.
-    pub futex_wakes: u64,
-    /// Wakes by eventfd.
-    pub eventfd_wakes: u64,
+    /// Wakes of a waiter on the tail.
+    pub tail_wakes: u64,
+    /// Writes to the notify descriptor.
+    pub notifies: u64,
     /// Sessions closed for breaking a rule.
     pub closes: u64,
 }

@@ -129,10 +129,10 @@ pub mod status {
 pub mod armed {
     /// It looks by itself.
     pub const NOT: u32 = 0;
-    /// FUTEX_WAKE one waiter on the result tail.
-    pub const FUTEX: u32 = 1;
-    /// Write to the session's eventfd.
-    pub const EVENTFD: u32 = 2;
+    /// Wake the tail: FUTEX_WAKE one waiter on the result tail.
+    pub const TAIL: u32 = 1;
+    /// Notify: write to the session's eventfd.
+    pub const NOTIFY: u32 = 2;
     /// Both.
     pub const BOTH: u32 = 3;
     /// The bits that say how.

@@ -90,8 +90,8 @@ fn an_arming_is_due_once_for_a_result_past_it() {
     let (producer, mut consumer) = sides(&ring(start));
     let due = |told| armed::due(producer.armed(), told, start.wrapping_add(2));
     assert_eq!(due(0), armed::NOT, "never armed");
-    assert_eq!(consumer.arm(armed::FUTEX), start, "the tail to wait on");
-    assert_eq!(due(0), armed::FUTEX);
+    assert_eq!(consumer.arm(armed::TAIL), start, "the tail to wait on");
+    assert_eq!(due(0), armed::TAIL);
     assert_eq!(due(producer.armed()), armed::NOT, "told");
     let told = producer.armed();
     consumer.arm(armed::BOTH);
@@ -103,9 +103,9 @@ fn an_arming_is_due_once_for_a_result_past_it() {
         assert!(consumer.next().is_some());
     }
     producer.publish(0);
-    assert_eq!(consumer.arm(armed::EVENTFD), 0);
+    assert_eq!(consumer.arm(armed::NOTIFY), 0);
     assert_eq!(due(told), armed::NOT, "all were taken before it armed");
-    assert_eq!(armed::due(producer.armed(), told, 1), armed::EVENTFD);
+    assert_eq!(armed::due(producer.armed(), told, 1), armed::NOTIFY);
 }
 
 #[test]

@@ -131,10 +131,10 @@ fn the_client_sees_its_result_or_the_daemon_sees_it_armed() {
             producer.write(0, result(1));
             producer.publish(1);
             fence(Ordering::SeqCst);
-            armed::due(producer.armed(), 0, 1) == armed::FUTEX
+            armed::due(producer.armed(), 0, 1) == armed::TAIL
         });
         let consumer = ResultConsumer::new(memory, sizes).unwrap();
-        let tail = consumer.arm(armed::FUTEX);
+        let tail = consumer.arm(armed::TAIL);
         let seen = consumer.ready();
         let wakes = daemon.join().unwrap();
         // A tail that counts the result would be slept on: the wake may have come before.
@@ -157,7 +157,7 @@ fn a_client_that_parks_after_each_look_gets_all_results() {
                 producer.publish(position.wrapping_add(1));
                 fence(Ordering::SeqCst);
                 let armed = producer.armed();
-                if armed::due(armed, told, position.wrapping_add(1)) == armed::FUTEX {
+                if armed::due(armed, told, position.wrapping_add(1)) == armed::TAIL {
                     told = armed;
                     kernel.wake();
                 }
@@ -172,7 +172,7 @@ fn a_client_that_parks_after_each_look_gets_all_results() {
                 consumer.advance();
             }
             if taken < 2 {
-                let tail = consumer.arm(armed::FUTEX);
+                let tail = consumer.arm(armed::TAIL);
                 if !consumer.ready() {
                     futex.wait(&memory, rings::RESULT_TAIL, tail);
                 }

@@ -99,8 +99,8 @@ fn stats(stats: &Stats) -> Value {
         "due_looks": stats.due_looks,
         "hot_ns": stats.hot_ns,
         "hot_refused": stats.hot_refused,
-        "futex_wakes": stats.futex_wakes,
-        "eventfd_wakes": stats.eventfd_wakes,
+        "futex_wakes": stats.tail_wakes,
+        "eventfd_wakes": stats.notifies,
         "closes": stats.closes,
     })
 }

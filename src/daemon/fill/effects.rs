@@ -17,12 +17,12 @@ impl<H: FillHost> Fill<H> {
         effects.extend(engine.effects());
         for effect in effects.drain(..) {
             match effect {
-                Effect::WakeFutex { slot } => {
+                Effect::WakeTail { slot } => {
                     if let Some(memory) = engine.ports(slot) {
                         host.wake_word(memory.tail_futex())?;
                     }
                 }
-                Effect::WakeEventfd { slot } => {
+                Effect::Notify { slot } => {
                     let Some(seated) = seats.at(slot) else { continue };
                     if std::mem::replace(&mut seated.ringing, true) {
                         seated.ring_again = true;
