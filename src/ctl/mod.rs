@@ -1,5 +1,3 @@
 //! parkctl: asks a running daemon, and shows what it found.
 
 pub mod cli;
-pub mod status;
-pub mod wait;

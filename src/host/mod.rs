@@ -9,11 +9,8 @@ pub mod clock;
 pub mod fds;
 
 pub mod fill;
-pub mod fork;
 pub mod futex;
 pub mod identity;
 pub mod kinds;
-#[cfg(feature = "tokio")]
-pub mod polled_fd;
 pub mod signals;
 pub mod uring;

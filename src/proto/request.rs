@@ -77,7 +77,8 @@ fn split<'a, B: FromBytes + KnownLayout + Immutable>(
 /// Checks one record.
 ///
 /// # Errors
-/// `BadMessage`, `UnknownOpcode`, `UnknownFlags`, `LimitExceeded`, `TooManyFds`, as the module says.
+/// `BadMessage`, `UnknownOpcode`, `UnknownFlags`, `LimitExceeded`, `TooManyFds`, as the module
+/// says.
 pub fn parse(record: &[u8]) -> Result<(Header, Request)> {
     let header = header(record)
         .ok_or_else(|| bad(format!("message: {} bytes, a header has 16", record.len())))?;

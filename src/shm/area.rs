@@ -1,10 +1,10 @@
 //! Areas: the sealed memfds that hold what a session or the daemon shares.
 //!
 //! An *area* is made here by the daemon and mapped by whoever gets its fd. What always holds of
-//! one: its header is written (a table's aside), its size is fixed (F_SEAL_SHRINK, F_SEAL_GROW), no seal can be
-//! added (F_SEAL_SEAL: a peer's F_SEAL_FUTURE_WRITE would lock a restarted daemon out), it cannot
-//! be executed where the kernel knows how to say so, and its mode is 0600, so that a read-only fd
-//! that was passed on cannot be opened for writing again by another user.
+//! one: its header is written (a table's aside), its size is fixed (F_SEAL_SHRINK, F_SEAL_GROW), no
+//! seal can be added (F_SEAL_SEAL: a peer's F_SEAL_FUTURE_WRITE would lock a restarted daemon out),
+//! it cannot be executed where the kernel knows how to say so, and its mode is 0600, so that a
+//! read-only fd that was passed on cannot be opened for writing again by another user.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 

@@ -2,8 +2,8 @@
 //!
 //! A *table* here is what stands under one `[header]`, or nothing: a table that the file leaves out
 //! reads like an empty one. A key that is absent, or wrong, reads as `None`; of a wrong one the
-//! mistake is kept. A key is *known* once it was asked for, so that the reading code is the one list
-//! of keys, and [`Table::finish`] refuses all others.
+//! mistake is kept. A key is *known* once it was asked for, so that the reading code is the one
+//! list of keys, and [`Table::finish`] refuses all others.
 
 use std::cell::RefCell;
 use std::ops::RangeInclusive;

@@ -1,10 +1,11 @@
 //! FILL: the one pinned thread that watches, answers, and sleeps.
 //!
 //! A *turn* takes what came in (events, commands, bells), runs the tasks of the sessions that have
-//! submissions, has the engine look at what is due and publish, and does the engine's effects. Between turns FILL is *hot* (it goes on at once) or *parked*: the status page
-//! says so, every bell has been read since, and one system call, bounded by the engine's next due
-//! time, hands over what is queued and sleeps. A parked FILL that wakes for a look stays parked:
-//! whoever rings makes the wake, so only the bells that did are read.
+//! submissions, has the engine look at what is due and publish, and does the engine's effects.
+//! Between turns FILL is *hot* (it goes on at once) or *parked*: the status page says so, every
+//! bell has been read since, and one system call, bounded by the engine's next due time, hands over
+//! what is queued and sleeps. A parked FILL that wakes for a look stays parked: whoever rings makes
+//! the wake, so only the bells that did are read.
 //!
 //! What always holds: FILL touches no socket and no vendor driver, receives and closes no fd,
 //! neither logs nor allocates on the way from a store to its result, and blocks nowhere but in
