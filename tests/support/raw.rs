@@ -408,7 +408,7 @@ impl Session {
             if let Some(result) = self.take() {
                 return result;
             }
-            if how & armed::EVENTFD != 0 {
+            if how & armed::NOTIFY != 0 {
                 assert!(readable(self.eventfd.as_fd()), "not told within {PATIENCE:?}");
                 rustix::io::read(&self.eventfd, &mut [0u8; 8]).expect("a read of the eventfd");
             } else {
