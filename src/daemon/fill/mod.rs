@@ -135,7 +135,6 @@ impl<H: FillHost> Fill<H> {
     fn begin_turn(&mut self) -> io::Result<bool> {
         self.turns += 1;
         self.reap()?;
-        self.now = clock::now();
         if !self.take_commands()? {
             return Ok(false);
         }
@@ -174,6 +173,8 @@ impl<H: FillHost> Fill<H> {
 
     fn reap(&mut self) -> io::Result<()> {
         self.host.reap(&mut self.events)?;
+        // After the sleep, and before what the events lead to bears it as its time.
+        self.now = clock::now();
         for at in 0..self.events.len() {
             let event = self.events.as_slice()[at];
             self.event(event)?;
