@@ -144,13 +144,14 @@ impl Daemon {
         Daemon { child, folder: folder.clone(), log }
     }
 
-    /// Waits until a connect succeeds.
+    /// Waits until it serves, and leaves no trace of having asked.
     pub fn listening(&mut self) {
         until("the daemon listens", || {
             let ended = self.child.try_wait().expect("the daemon's state");
             assert!(ended.is_none(), "the daemon ended with {ended:?}");
             raw::Wire::try_connect(&self.folder.socket()).ok()
         });
+        raw::control(&self.folder.socket()).bye();
     }
 
     /// Where it listens.
@@ -171,6 +172,11 @@ impl Daemon {
     /// A file of its folder in /proc.
     pub fn proc(&self, name: &str) -> PathBuf {
         Path::new("/proc").join(self.pid().to_string()).join(name)
+    }
+
+    /// How many fds it has open.
+    pub fn fds(&self) -> usize {
+        fs::read_dir(self.proc("fd")).expect("the daemon's fds").count()
     }
 
     /// Sends it a signal.

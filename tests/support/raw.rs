@@ -103,7 +103,7 @@ impl Wire {
     /// Waits for a record: none once the daemon has closed the connection.
     pub fn receive(&self) -> Option<Reply> {
         loop {
-            assert!(readable(self.socket.as_fd()), "a reply: not within {PATIENCE:?}");
+            assert!(readable(&self.socket), "a reply: not within {PATIENCE:?}");
             match self.take() {
                 // What was received before the reset comes after it.
                 Err(Errno::CONNRESET) => {}
@@ -123,12 +123,8 @@ impl Wire {
         }
         let (header, body) =
             request::parse_reply(&bytes[..received.bytes]).expect("a whole message");
-        let rights = control.drain().filter_map(|message| match message {
-            RecvAncillaryMessage::ScmRights(fds) => Some(fds),
-            _ => None,
-        });
         let body = body.map(<[u8]>::to_vec);
-        let fds = rights.flatten().collect();
+        let fds = rights(&mut control);
         Ok(Some(Reply { opcode: header.opcode, cookie: header.cookie, body, fds }))
     }
 
@@ -160,6 +156,12 @@ impl Wire {
         while self.receive().is_some() {}
     }
 
+    /// Leaves in order.
+    pub fn bye(self) {
+        assert!(self.ask(Opcode::Bye, 1, &(), &[]).body.is_ok());
+        self.closed();
+    }
+
     /// The daemon's STATUS.
     pub fn status(&self) -> serde_json::Value {
         let body = message::StatusRequest { reserved: 0 };
@@ -169,8 +171,27 @@ impl Wire {
     }
 }
 
+fn rights(control: &mut RecvAncillaryBuffer<'_>) -> Vec<OwnedFd> {
+    let rights = control.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(fds) => Some(fds),
+        _ => None,
+    });
+    rights.flatten().collect()
+}
+
+/// The fds that come with a byte on a socket.
+pub fn receive_fds(socket: impl AsFd) -> Vec<OwnedFd> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(253))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0];
+    let into = &mut [IoSliceMut::new(&mut byte)];
+    let got = recvmsg(socket, into, &mut control, RecvFlags::CMSG_CLOEXEC).expect("recvmsg");
+    assert_eq!(got.bytes, 1, "the other side has gone");
+    rights(&mut control)
+}
+
 /// Waits until there is something to read, or the other side has gone; `false` if there never is.
-pub fn readable(fd: BorrowedFd<'_>) -> bool {
+pub fn readable(fd: impl AsFd) -> bool {
     let patience = Timespec { tv_sec: PATIENCE.as_secs() as i64, tv_nsec: 0 };
     poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&patience)) == Ok(1)
 }
@@ -331,9 +352,11 @@ impl Session {
         (position % entries) as usize * size_of::<EntryWords>()
     }
 
-    /// How far the daemon says it has taken the submission ring.
-    pub fn submit_head(&self) -> u32 {
-        self.rings.load32(rings::SUBMIT_HEAD)
+    /// Waits until the daemon has taken all that was pushed.
+    pub fn drained(&self) {
+        until("submissions are taken", || {
+            (self.rings.load32(rings::SUBMIT_HEAD) == self.submit_tail).then_some(())
+        });
     }
 
     /// Rings a bell as a producer does.
@@ -357,6 +380,11 @@ impl Session {
                 futex::wake_one(word).expect("a wake of the bell");
             }
         }
+    }
+
+    /// A producer that was handed the lanes.
+    pub fn producer(&self) -> Producer {
+        Producer { lanes: area::open_lanes(&self.lanes_fd).expect("lanes").0 }
     }
 
     /// Stores a lane's number, silently.
@@ -398,18 +426,37 @@ impl Session {
         (result.user_data, Status::from_number(result.status).expect("a status"))
     }
 
+    /// Checks that no result has come, once the daemon has seen to all that was sent before.
+    pub fn still(&mut self) {
+        self.wire.status();
+        assert_eq!(self.take(), None, "a result that nothing has brought about");
+    }
+
+    /// Waits until the daemon has published this many results in all.
+    pub fn published(&self, results: u32) {
+        until("results are published", || {
+            (self.rings.load32(rings::RESULT_TAIL) == results).then_some(())
+        });
+    }
+
+    /// Asks to be told of the next result by these means; answers the tail to park on.
+    pub fn arm(&self, how: u32) -> u32 {
+        self.rings.store32(rings::ARMED, armed::word(self.result_head, how));
+        fence(Ordering::SeqCst);
+        let tail = self.rings.load32(rings::RESULT_TAIL);
+        fence(Ordering::Acquire);
+        tail
+    }
+
     /// The next result, asleep until told of it by these means.
     pub fn told(&mut self, how: u32) -> ResultEntry {
         loop {
-            self.rings.store32(rings::ARMED, armed::word(self.result_head, how));
-            fence(Ordering::SeqCst);
-            let tail = self.rings.load32(rings::RESULT_TAIL);
-            fence(Ordering::Acquire);
+            let tail = self.arm(how);
             if let Some(result) = self.take() {
                 return result;
             }
             if how & armed::NOTIFY != 0 {
-                assert!(readable(self.eventfd.as_fd()), "not told within {PATIENCE:?}");
+                assert!(readable(&self.eventfd), "not told within {PATIENCE:?}");
                 rustix::io::read(&self.eventfd, &mut [0u8; 8]).expect("a read of the eventfd");
             } else {
                 self.park(tail);
@@ -438,5 +485,19 @@ impl Session {
         fence(Ordering::Acquire);
         let number = self.rings.load32(rings::CLOSE_CODE) as u16;
         ErrorCode::from_number(number).unwrap_or_else(|| panic!("code {number}"))
+    }
+}
+
+/// Who stores into a session's lanes, through a mapping of its own.
+#[derive(Debug)]
+pub struct Producer {
+    lanes: Region<ReadWrite>,
+}
+
+impl Producer {
+    /// Stores a lane's number, silently.
+    pub fn store(&self, lane: u32, number: u64) {
+        fence(Ordering::Release);
+        self.lanes.store64(lanes::lane(lane), number);
     }
 }

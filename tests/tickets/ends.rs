@@ -1,0 +1,207 @@
+//! Tickets that end in another way than by their number: deadlines, CANCEL, FAIL, CLOSE_LANE.
+
+use parkd::core::error::ErrorCode;
+use parkd::host::clock;
+use parkd::proto::entry::{Op, Status, SubmitEntry};
+use parkd::proto::message::{self, LaneOpened, Opcode};
+
+use super::support::raw::{Reply, Session, word};
+use super::support::{Daemon, Executor};
+use super::{WAYS, Way};
+
+crate::for_each_executor! {
+    a_deadline_ends_a_wait,
+    a_past_deadline_ends_it_at_once,
+    a_deadline_does_not_touch_its_neighbours,
+    a_ticket_is_cancelled,
+    what_is_over_cannot_be_cancelled,
+    a_producer_fails_a_lane,
+    a_failed_lane_stays_failed_until_opened_anew,
+    closing_a_lane_cancels_its_tickets,
+}
+
+const MILLISECOND: u64 = 1_000_000;
+
+fn cancel(user_data: u64) -> SubmitEntry {
+    SubmitEntry { op: Op::Cancel as u8, user_data, ..SubmitEntry::default() }
+}
+
+fn fail(lane: u32, code: u32) -> SubmitEntry {
+    let op = Op::Fail as u8;
+    SubmitEntry { op, source: lane, target: code.into(), ..SubmitEntry::default() }
+}
+
+fn close_lane(session: &Session, lane: u32) -> Reply {
+    session.wire.ask(Opcode::CloseLane, 4, &message::CloseLane { lane, reserved: 0 }, &[])
+}
+
+fn a_deadline_ends_a_wait(executor: &Executor) {
+    let daemon = Daemon::start(executor, "");
+    let mut session = Session::open(&daemon.socket());
+    let lane = session.lane(64).lane;
+    for plan in ["block", "poll", "flag:park_us=50,backstop_us=1000"] {
+        let plan = session.plan(plan, false);
+        for (user_data, way) in (1..).zip(WAYS) {
+            let deadline_ns = clock::now().0 + 20 * MILLISECOND;
+            let entry = SubmitEntry { deadline_ns, plan, ..word(lane, 1, user_data) };
+            way.submit(&mut session, &[entry]);
+            let result = session.result();
+            assert_eq!((result.user_data, result.waited), (user_data, 0), "{way:?}");
+            assert_eq!(result.status, Status::DeadlineExpired as u8);
+            assert!(result.detected_ns >= deadline_ns, "{way:?}: early: {result:?}");
+        }
+    }
+    assert_eq!(session.wire.status()["tickets"], 0);
+}
+
+fn a_past_deadline_ends_it_at_once(executor: &Executor) {
+    let daemon = Daemon::start(executor, "");
+    let mut session = Session::open(&daemon.socket());
+    let lane = session.lane(64).lane;
+    session.store(lane, 5);
+    for way in WAYS {
+        // What has been reached is Done all the same.
+        let past = |target, user_data, deadline_ns| SubmitEntry {
+            deadline_ns,
+            ..word(lane, target, user_data)
+        };
+        way.submit(&mut session, &[past(6, 1, 1), past(5, 2, 1), past(6, 3, clock::now().0)]);
+        let mut found = [(); 3].map(|()| session.outcome());
+        found.sort_unstable_by_key(|(user_data, _)| *user_data);
+        let expired = Status::DeadlineExpired;
+        assert_eq!(found, [(1, expired), (2, Status::Done), (3, expired)], "{way:?}");
+    }
+}
+
+fn a_deadline_does_not_touch_its_neighbours(executor: &Executor) {
+    let daemon = Daemon::start(executor, "");
+    let mut session = Session::open(&daemon.socket());
+    let lane = session.lane(64).lane;
+    let soon = clock::now().0 + 10 * MILLISECOND;
+    let later = clock::now().0 + 3600 * 1000 * MILLISECOND;
+    let ticket = |number, deadline_ns| SubmitEntry { deadline_ns, ..word(lane, number, number) };
+    // The first of the lane, the last, and one between.
+    session.submit(&[ticket(1, soon), ticket(2, 0), ticket(3, soon), ticket(4, later)], &[]);
+    session.submit(&[ticket(5, soon)], &[]);
+    let mut expired = [(); 3].map(|()| session.outcome());
+    expired.sort_unstable_by_key(|(user_data, _)| *user_data);
+    assert_eq!(expired, [1, 3, 5].map(|number| (number, Status::DeadlineExpired)));
+    session.still();
+    session.store(lane, 2);
+    assert_eq!(session.outcome(), (2, Status::Done));
+    session.store(lane, 4);
+    assert_eq!(session.outcome(), (4, Status::Done));
+    session.still();
+}
+
+fn a_ticket_is_cancelled(executor: &Executor) {
+    let daemon = Daemon::start(executor, "");
+    let mut session = Session::open(&daemon.socket());
+    let lane = session.lane(64).lane;
+    let tickets = [1, 2, 3, 4].map(|number| word(lane, number, number));
+    session.submit(&tickets, &[]);
+    let body = message::Cancel { user_data: 1 };
+    assert!(session.wire.ask(Opcode::Cancel, 9, &body, &[]).body.is_ok());
+    assert_eq!(session.outcome(), (1, Status::Cancelled));
+    session.push(&[cancel(3)]);
+    assert_eq!(session.outcome(), (3, Status::Cancelled));
+    session.store(lane, 4);
+    assert_eq!([session.outcome(), session.outcome()], [(2, Status::Done), (4, Status::Done)]);
+    session.still();
+}
+
+fn what_is_over_cannot_be_cancelled(executor: &Executor) {
+    let daemon = Daemon::start(executor, "");
+    let mut session = Session::open(&daemon.socket());
+    let lane = session.lane(64).lane;
+    session.submit(&[word(lane, 0, 1)], &[]);
+    assert_eq!(session.outcome(), (1, Status::Done));
+    for user_data in [1, 99] {
+        let reply = session.wire.ask(Opcode::Cancel, 9, &message::Cancel { user_data }, &[]);
+        assert_eq!(reply.code(), ErrorCode::NoSuchTicket);
+        // In the ring a cancel that comes too late is nothing.
+        session.push(&[cancel(user_data)]);
+        session.drained();
+        session.still();
+    }
+    // A ticket behind its cancel in one batch is not hit by it, one before it is.
+    session.push(&[word(lane, 1, 5), cancel(5), cancel(6), word(lane, 1, 6)]);
+    assert_eq!(session.outcome(), (5, Status::Cancelled));
+    session.drained();
+    session.still();
+    session.store(lane, 1);
+    assert_eq!(session.outcome(), (6, Status::Done));
+}
+
+/// Fails a lane by either way.
+fn post_failure(session: &mut Session, way: Way, lane: u32, code: u32) {
+    match way {
+        Way::Socket => {
+            let reply = session.wire.ask(Opcode::Fail, 8, &message::Fail { lane, code }, &[]);
+            assert!(reply.body.is_ok(), "{reply:?}");
+        }
+        Way::Ring => {
+            session.push(&[fail(lane, code)]);
+            session.drained();
+        }
+    }
+}
+
+fn a_producer_fails_a_lane(executor: &Executor) {
+    let daemon = Daemon::start(executor, "[plans]\ndefault = \"block\"\n");
+    let mut session = Session::open(&daemon.socket());
+    for way in WAYS {
+        let (lane, other) = (session.lane(64).lane, session.lane(64).lane);
+        let tickets = [word(lane, 1, 1), word(lane, 2, 2), word(lane, 3, 3), word(other, 1, 4)];
+        session.submit(&tickets, &[]);
+        // The first was done before the device failed.
+        session.store(lane, 1);
+        post_failure(&mut session, way, lane, 700);
+        let result = session.result();
+        assert_eq!((result.user_data, result.status), (1, Status::Done as u8), "{way:?}");
+        for user_data in [2, 3] {
+            let result = session.result();
+            assert_eq!((result.user_data, result.code), (user_data, 700), "{way:?}");
+            assert_eq!(result.status, Status::DeviceFailed as u8);
+        }
+        session.still();
+        session.store(other, 1);
+        assert_eq!(session.outcome(), (4, Status::Done));
+    }
+    let reply = session.wire.ask(Opcode::Fail, 8, &message::Fail { lane: 60, code: 1 }, &[]);
+    assert_eq!(reply.code(), ErrorCode::NoSuchLane);
+}
+
+fn a_failed_lane_stays_failed_until_opened_anew(executor: &Executor) {
+    let daemon = Daemon::start(executor, "");
+    let mut session = Session::open(&daemon.socket());
+    let lane = session.lane(64).lane;
+    post_failure(&mut session, Way::Socket, lane, 9);
+    for way in WAYS {
+        way.submit(&mut session, &[word(lane, 1, 1)]);
+        let result = session.result();
+        assert_eq!((result.status, result.code), (Status::DeviceFailed as u8, 9), "{way:?}");
+    }
+    assert!(close_lane(&session, lane).body.is_ok());
+    let _: LaneOpened = session.lane_of("default", lane, 64).parts().0;
+    session.submit(&[word(lane, 1, 2)], &[]);
+    session.still();
+    session.store(lane, 1);
+    assert_eq!(session.outcome(), (2, Status::Done));
+}
+
+fn closing_a_lane_cancels_its_tickets(executor: &Executor) {
+    let daemon = Daemon::start(executor, "");
+    let mut session = Session::open(&daemon.socket());
+    let lane = session.lane(64).lane;
+    session.submit(&[word(lane, 1, 1), word(lane, 2, 2)], &[]);
+    assert!(close_lane(&session, lane).body.is_ok());
+    let both = [session.outcome(), session.outcome()];
+    assert_eq!(both, [(1, Status::Cancelled), (2, Status::Cancelled)]);
+    assert_eq!(close_lane(&session, lane).code(), ErrorCode::NoSuchLane);
+    assert_eq!(session.try_submit(&[word(lane, 0, 3)], &[]).code(), ErrorCode::NoSuchLane);
+    session.push(&[word(lane, 0, 4)]);
+    let result = session.result();
+    assert_eq!((result.user_data, result.status), (4, Status::Refused as u8));
+    assert_eq!(result.code, u32::from(ErrorCode::NoSuchLane.number()));
+}
