@@ -1,14 +1,13 @@
-//! The lock-free files of `src/shm`, compiled over a model checker's atomics and fences.
+//! The lock-free files of the library, compiled over a model checker's atomics and fences.
 //!
-//! They are the very files that the daemon and its clients run: only `shm::sync` (the fences) and
-//! the memory behind `shm::words` are the checker's. Each test runs every interleaving of its
+//! They are the very files that the daemon and its clients run: only the `sync` files and the
+//! memory behind `shm::words` are the checker's. Each test runs every interleaving of its
 //! threads, and every value that a Relaxed load may answer, within the bound that [`check`] sets.
 //!
 //! Run: `cargo test --release -p parkd-loom`
-//!
-//! What the checker cannot show: a load that happens after a later store of its own thread. So the
-//! two edges by which a consumer gives a slot back (`set_head` to `in_flight`, `advance` to
-//! `unread`) are run here, but an error in their fences would stay unseen.
+
+// The unit tests of these files run in the package that owns them.
+#![cfg(not(test))]
 
 extern crate alloc;
 
@@ -32,7 +31,7 @@ pub mod proto {
     pub mod limits;
 }
 
-/// The code under test.
+/// Rings, bells, lanes and pages.
 #[path = "../../src/shm"]
 pub mod shm {
     pub mod bells;

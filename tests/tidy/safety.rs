@@ -6,6 +6,12 @@ use super::{Allowed, less, none};
 /// Where `unsafe` may stand.
 const UNSAFE: &[&str] = &["src/shm/", "src/host/", "src/gpu/", "capi/"];
 
+const MAY_BE_UNSAFE: &[Allowed] = &[(
+    "tests/loom/memory.rs",
+    "word.unsync_load()",
+    "the model checker's load that fails the model where a store may run beside it",
+)];
+
 /// Folders that other processes rely on: what goes wrong there is an error with a code, never a
 /// panic.
 const NO_PANIC: &[&str] = &[
@@ -45,7 +51,7 @@ fn unsafe_stands_only_where_it_may() {
     let outside = rust(&[""]).into_iter();
     let outside = outside.filter(|file| !UNSAFE.iter().any(|folder| file.path.starts_with(folder)));
     let found = outside.flat_map(|file| places(&file, Rust::words(&file.code, "unsafe"))).collect();
-    none("unsafe outside its folders", less(found, &[]));
+    none("unsafe outside its folders", less(found, MAY_BE_UNSAFE));
 }
 
 #[test]
