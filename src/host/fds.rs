@@ -159,14 +159,6 @@ pub fn raise_nofile() -> io::Result<u64> {
     Ok(limit.current.unwrap_or(u64::MAX))
 }
 
-/// Whether a write of 1 to this eventfd would find room now. False for what is no open fd.
-pub(crate) fn is_writable(fd: RawFd) -> bool {
-    let mut poll = libc::pollfd { fd, events: libc::POLLOUT, revents: 0 };
-    // SAFETY: poll(2) reads and writes the one pollfd, which lives through the call.
-    let ready = unsafe { libc::poll(&raw mut poll, 1, 0) };
-    ready == 1 && poll.revents & libc::POLLOUT != 0
-}
-
 #[cfg(test)]
 #[path = "fds_tests.rs"]
 mod tests;

@@ -43,6 +43,24 @@ pub enum Watch {
     Ring = 4,
 }
 
+/// A kind and a token in one number, unique among live watches and rings. Never u64::MAX.
+pub(crate) const fn pack(kind: Watch, token: Token) -> u64 {
+    debug_assert!(token.0 >> TOKEN_BITS == 0, "the top byte of a token is the host's");
+    (kind as u64) << TOKEN_BITS | token.0
+}
+
+/// What [`pack`] made into this number; none if it did not make it.
+pub(crate) const fn unpack(packed: u64) -> Option<(Watch, Token)> {
+    let kind = match packed >> TOKEN_BITS {
+        1 => Watch::Word,
+        2 => Watch::Eventfd,
+        3 => Watch::Fd,
+        4 => Watch::Ring,
+        _ => return None,
+    };
+    Some((kind, Token(packed & ((1 << TOKEN_BITS) - 1))))
+}
+
 /// Something that happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostEvent {
@@ -121,7 +139,7 @@ impl Default for EventBatch {
 ///
 /// Errors of any call are the host's own (kernel memory, a broken ring) and fatal to the daemon;
 /// what is wrong with a single watch comes as its event. fds that are passed in are not owned:
-/// cancel what watches an fd *before* closing it.
+/// cancel what watches an fd *before* closing it. An fd's number is watched once at a time.
 pub trait FillHost {
     /// The executor's name, as in the configuration, the log and the status.
     const LABEL: &'static str;

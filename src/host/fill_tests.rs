@@ -97,8 +97,19 @@ pub(crate) fn set_blocking(fd: &OwnedFd) {
     fcntl_setfl(fd, fcntl_getfl(fd).unwrap() - OFlags::NONBLOCK).unwrap();
 }
 
-/// Everything that a host must do.
-pub(crate) fn suite<H: FillHost>(make: impl Fn() -> H) {
+/// Everything that a host must do, on a thread of its own: a host that blocks fails in time.
+pub(crate) fn suite<H: FillHost>(make: impl Fn() -> H + Send + 'static) {
+    let (done, ended) = std::sync::mpsc::channel::<()>();
+    let run = std::thread::spawn(move || {
+        run_suite(make);
+        drop(done);
+    });
+    let outcome = ended.recv_timeout(std::time::Duration::from_nanos(3 * PATIENCE.0));
+    assert_ne!(outcome, Err(std::sync::mpsc::RecvTimeoutError::Timeout), "the host blocks");
+    run.join().unwrap();
+}
+
+fn run_suite<H: FillHost>(make: impl Fn() -> H) {
     if H::WORDS {
         word_rings_from_another_thread(&mut make());
         word_rings_from_another_process(&mut make());
@@ -359,4 +370,18 @@ fn batch_is_bounded_and_keeps_order() {
     assert_eq!(batch.as_slice()[255], HostEvent::Bell(Token(255)));
     batch.clear();
     assert_eq!(batch.as_slice(), []);
+}
+
+#[test]
+fn packed_tokens_are_apart_and_come_back() {
+    let top = Token((1 << TOKEN_BITS) - 1);
+    let mut seen = std::collections::HashSet::new();
+    for kind in [Watch::Word, Watch::Eventfd, Watch::Fd, Watch::Ring] {
+        for token in [Token(0), Token(1), top] {
+            assert!(seen.insert(pack(kind, token)));
+            assert_eq!(unpack(pack(kind, token)), Some((kind, token)));
+        }
+    }
+    assert_eq!(unpack(u64::MAX), None);
+    assert_eq!(unpack(0), None);
 }

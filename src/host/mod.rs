@@ -2,15 +2,18 @@
 //!
 //! Everything that names a system call of the wait path lives here, behind safe functions. The
 //! FILL thread is generic over [`fill::FillHost`]; one type per executor kind implements it:
-//! [`uring`] ("io-uring").
+//! [`uring`] ("io-uring"), [`epoll`] ("gpu-reactor") and [`naive`] ("naive").
 
 pub mod affinity;
 pub mod clock;
+pub mod epoll;
+mod eventfd;
 pub mod fds;
-
 pub mod fill;
 pub mod futex;
 pub mod identity;
+pub mod interrupt;
 pub mod kinds;
+pub mod naive;
 pub mod signals;
 pub mod uring;

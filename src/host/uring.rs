@@ -28,8 +28,8 @@ use io_uring::{EnterFlags, IoUring, cqueue, opcode, squeue};
 
 use crate::core::time::MonoNs;
 use crate::host::clock;
-use crate::host::fds;
-use crate::host::fill::{EventBatch, FillHost, HostEvent, TOKEN_BITS, Token, Watch};
+use crate::host::eventfd;
+use crate::host::fill::{EventBatch, FillHost, HostEvent, Token, Watch, pack, unpack};
 use crate::host::futex::FutexAddr;
 
 pub use probe::Probe;
@@ -153,20 +153,20 @@ impl UringHost {
         let write = opcode::Write::new(Fd(ringing.fd), (&raw const ONE).cast(), ONE_BYTES)
             .rw_flags(rw_flags)
             .build();
-        self.push(&write.flags(flags).user_data(user_data(Watch::Ring, token)))
+        self.push(&write.flags(flags).user_data(pack(Watch::Ring, token)))
     }
 
     /// After EAGAIN: true if this was a ring's first attempt on an eventfd that is not full. Then
     /// its holder has made it blocking, and the second attempt is a worker's: the kernel's own
     /// retries would cost FILL 60 us each time, a worker costs it 7 us (measured).
     fn ring_by_worker(&mut self, user_data: u64) -> io::Result<bool> {
-        let (kind, token) = split(user_data);
+        let Some((Watch::Ring, token)) = unpack(user_data) else { return Ok(false) };
         let Some(&ringing) = self.ringing.get(&token.0) else { return Ok(false) };
-        if kind != Watch::Ring as u64 || ringing.by_worker {
+        if ringing.by_worker {
             return Ok(false);
         }
         self.syscalls += 1;
-        if !fds::is_writable(ringing.fd) {
+        if !eventfd::has_room(ringing.fd) {
             return Ok(false);
         }
         self.write(token, Ringing { by_worker: true, ..ringing })?;
@@ -180,22 +180,22 @@ impl FillHost for UringHost {
 
     fn watch_word(&mut self, token: Token, addr: FutexAddr, seen: u32) -> io::Result<()> {
         let wait = opcode::FutexWait::new(addr.as_ptr(), seen.into(), MATCH_ANY, FUTEX2_SIZE_U32);
-        self.push(&wait.build().user_data(user_data(Watch::Word, token)))
+        self.push(&wait.build().user_data(pack(Watch::Word, token)))
     }
 
     fn watch_eventfd(&mut self, token: Token, fd: RawFd) -> io::Result<()> {
         // A multishot poll is edge-triggered: each write of the counter gives a cqe.
         let poll = opcode::PollAdd::new(Fd(fd), libc::POLLIN as u32).multi(true);
-        self.push(&poll.build().user_data(user_data(Watch::Eventfd, token)))
+        self.push(&poll.build().user_data(pack(Watch::Eventfd, token)))
     }
 
     fn poll_fd(&mut self, token: Token, fd: RawFd) -> io::Result<()> {
         let poll = opcode::PollAdd::new(Fd(fd), libc::POLLIN as u32);
-        self.push(&poll.build().user_data(user_data(Watch::Fd, token)))
+        self.push(&poll.build().user_data(pack(Watch::Fd, token)))
     }
 
     fn cancel(&mut self, kind: Watch, token: Token) -> io::Result<()> {
-        let target = user_data(kind, token);
+        let target = pack(kind, token);
         if kind == Watch::Ring {
             self.ringing.remove(&token.0);
         }
@@ -240,36 +240,22 @@ impl FillHost for UringHost {
     }
 }
 
-const fn user_data(kind: Watch, token: Token) -> u64 {
-    debug_assert!(token.0 >> TOKEN_BITS == 0, "the top byte of a token is the host's");
-    (kind as u64) << TOKEN_BITS | token.0
-}
-
-const fn split(user_data: u64) -> (u64, Token) {
-    (user_data >> TOKEN_BITS, Token(user_data & ((1 << TOKEN_BITS) - 1)))
-}
-
 /// The event that a cqe means, if it means one.
 fn translate(user_data: u64, result: i32, flags: u32) -> Option<HostEvent> {
-    const WORD: u64 = Watch::Word as u64;
-    const EVENTFD: u64 = Watch::Eventfd as u64;
-    const FD: u64 = Watch::Fd as u64;
-    const RING: u64 = Watch::Ring as u64;
     const CHANGED: i32 = -libc::EAGAIN;
     if result == -libc::ECANCELED {
         return None;
     }
-    let (kind, token) = split(user_data);
-    match kind {
-        WORD if result >= 0 || result == CHANGED => Some(HostEvent::Bell(token)),
-        EVENTFD if result >= 0 && cqueue::more(flags) => Some(HostEvent::Bell(token)),
-        WORD | EVENTFD => Some(HostEvent::BellLost(token, result.min(0))),
-        FD => Some(HostEvent::Fd(token, result)),
-        RING => Some(HostEvent::Written(token, result)),
-        _quiet => None,
-    }
+    let (kind, token) = unpack(user_data)?;
+    Some(match kind {
+        Watch::Word if result >= 0 || result == CHANGED => HostEvent::Bell(token),
+        Watch::Eventfd if result >= 0 && cqueue::more(flags) => HostEvent::Bell(token),
+        Watch::Word | Watch::Eventfd => HostEvent::BellLost(token, result.min(0)),
+        Watch::Fd => HostEvent::Fd(token, result),
+        Watch::Ring => HostEvent::Written(token, result),
+    })
 }
 
 #[cfg(test)]
-#[path = "../uring_tests.rs"]
+#[path = "uring_tests.rs"]
 mod tests;
