@@ -2,6 +2,7 @@
 
 use super::Desk;
 use super::peer::Phase;
+use crate::core::error::ErrorCode;
 use crate::daemon::command::{Answer, Asked, Reply, Seat};
 use crate::proto::message::{self, LaneOpened, Opcode, PlanKnown, REPLY, StatusText, Submitted};
 
@@ -24,7 +25,19 @@ impl Desk {
                         self.slots.push(seat.slot);
                     }
                 }
-                Reply::Stopped(error) => self.ended = Some(error),
+                Reply::Stopped(error) => {
+                    self.close_all();
+                    self.ended = Some(error);
+                }
+            }
+        }
+    }
+
+    /// The daemon ends: every session's control line says so.
+    fn close_all(&self) {
+        for peer in self.peers.values() {
+            if let Phase::Session(session) = &peer.phase {
+                session.control.close(ErrorCode::Disconnected);
             }
         }
     }
