@@ -1,23 +1,39 @@
-//! parkctl: asks a running daemon, and prints the configuration file as shipped.
+//! parkctl: asks a running daemon, waits through it, and prints the configuration file as shipped.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
+use parkd::client::socket_path;
+use parkd::core::error::{Error, ErrorCode, Result};
 use parkd::ctl::cli::{Cli, Command, SHIPPED_CONFIG};
+use parkd::ctl::{status, wait};
 
 fn main() -> ExitCode {
     match run(&Cli::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(status) => ExitCode::from(status),
         Err(error) => {
-            eprintln!("parkctl: {error}");
+            eprintln!("parkctl: {error}; {}", error.code.remedy());
             ExitCode::FAILURE
         }
     }
 }
 
-fn run(cli: &Cli) -> io::Result<()> {
-    match cli.command {
-        Command::Config => io::stdout().write_all(SHIPPED_CONFIG.as_bytes()),
+fn run(cli: &Cli) -> Result<u8> {
+    let socket = socket_path(cli.socket.as_deref());
+    match &cli.command {
+        Command::Status(args) => print(&status::status(&socket, args.json)?),
+        Command::Wait(args) => wait::wait(&socket, args, &mut io::stdout().lock()),
+        Command::Config => print(SHIPPED_CONFIG),
+    }
+}
+
+fn print(text: &str) -> Result<u8> {
+    match io::stdout().write_all(text.as_bytes()) {
+        // Whoever read it has read enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(0),
+        written => written
+            .map(|()| 0)
+            .map_err(|error| Error::new(ErrorCode::SystemFailed, format!("write: {error}"))),
     }
 }

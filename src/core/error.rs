@@ -216,6 +216,12 @@ registry! {
     65 Forked Client, "this session belongs to process <n>",
         "A session was used in a forked child of the process that connected.",
         "Connect again in the child.";
+    66 Cancelled Nobody, "the ticket was cancelled or its lane closed",
+        "A ticket was taken back by its owner, or its lane was closed.",
+        "Nothing: the ticket is over.";
+    67 ProducerDied Device, "the producer died at <number>",
+        "The process that owns the lane's producer ended before the number was stored.",
+        "Start the producer again and submit another ticket.";
 }
 
 impl ErrorCode {

@@ -1,6 +1,7 @@
 //! What `parkctl` takes on its command line.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
@@ -23,6 +24,10 @@ pub struct Cli {
 /// What parkctl does.
 #[derive(Subcommand, Clone, Debug)]
 pub enum Command {
+    /// Show what the daemon is doing
+    Status(StatusArgs),
+    /// Open a lane, say where it lies, and wait for a number to be stored there
+    Wait(WaitArgs),
     /// Print the configuration file as shipped: every key with its default and what it does
     Config,
 }
@@ -33,6 +38,28 @@ pub struct StatusArgs {
     /// Print one JSON object, and nothing else
     #[arg(long)]
     pub json: bool,
+}
+
+/// What `parkctl wait` takes.
+#[derive(Args, Clone, Debug)]
+pub struct WaitArgs {
+    /// The number to wait for [default: the lane's next]
+    #[arg(long, value_name = "N")]
+    pub value: Option<u64>,
+    /// Give up after so many seconds (fractions count), with exit status 3
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub timeout: Option<Duration>,
+    /// The device whose lane it is
+    #[arg(long, value_name = "NAME", default_value = crate::client::DEFAULT_DEVICE)]
+    pub device: String,
+    /// The device stores 32 bits
+    #[arg(long)]
+    pub narrow: bool,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "a number of seconds, such as 0.5".to_owned())?;
+    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

@@ -1,3 +1,5 @@
 //! parkctl: asks a running daemon, and shows what it found.
 
 pub mod cli;
+pub mod status;
+pub mod wait;

@@ -10,10 +10,13 @@ pub mod epoll;
 mod eventfd;
 pub mod fds;
 pub mod fill;
+pub mod fork;
 pub mod futex;
 pub mod identity;
 pub mod interrupt;
 pub mod kinds;
 pub mod naive;
+#[cfg(feature = "tokio")]
+pub mod polled_fd;
 pub mod signals;
 pub mod uring;

@@ -1,0 +1,183 @@
+//! A lane: one completion word of a session, what one producer stream writes.
+//!
+//! A [`Lane`] is a handle; clones are the same lane. Tickets hold one, so a lane whose handle is
+//! dropped stays open until its last ticket is. Its number only rises: it starts at what a former
+//! owner left, and [`Lane::next_target`] counts on from there.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crate::core::error::{Error, ErrorCode, Result};
+use crate::core::line::Width;
+use crate::proto::layout::lanes;
+use crate::proto::message::{CloseLane, Fail, LaneOpened, Opcode};
+
+use super::session::Session;
+use super::shared::SessionBell;
+use super::ticket::TicketBuilder;
+
+/// One completion word of a session. See the file's head.
+#[derive(Clone)]
+pub struct Lane {
+    lane: Arc<Inner>,
+}
+
+struct Inner {
+    session: Session,
+    index: u32,
+    bell_number: u32,
+    bell: SessionBell,
+    width: Width,
+    /// The highest target given out by `next_target`.
+    issued: AtomicU64,
+    closed: AtomicBool,
+}
+
+impl Lane {
+    pub(super) fn opened(session: &Session, width: Width, lane: &LaneOpened) -> Result<Lane> {
+        if lane.lane >= session.shared().lanes().lanes() {
+            let text = format!("OPEN_LANE: lane {} is none of the session's", lane.lane);
+            return Err(Error::new(ErrorCode::BadMessage, text));
+        }
+        let inner = Inner {
+            session: session.clone(),
+            index: lane.lane,
+            bell_number: lane.bell,
+            bell: session.shared().bell(lane.bell)?,
+            width,
+            issued: AtomicU64::new(lane.value),
+            closed: AtomicBool::new(false),
+        };
+        Ok(Lane { lane: Arc::new(inner) })
+    }
+
+    /// Closes the lanes whose last handle is gone.
+    pub(super) fn close_idle(session: &Session) -> Result<()> {
+        loop {
+            let Some(index) = session.shared().idle_lanes().pop() else { return Ok(()) };
+            close(session, index)?;
+        }
+    }
+
+    /// The session it belongs to.
+    pub fn session(&self) -> &Session {
+        &self.lane.session
+    }
+
+    /// Its index in the session.
+    pub fn index(&self) -> u32 {
+        self.lane.index
+    }
+
+    /// How much of the word its device stores.
+    pub fn width(&self) -> Width {
+        self.lane.width
+    }
+
+    /// Its number now, with Acquire: what the producer wrote before it is visible. For a lane 32
+    /// bits wide, the low half.
+    pub fn value(&self) -> u64 {
+        let word = self.lane.session.shared().lanes().load(self.lane.index);
+        match self.lane.width {
+            Width::W64 => word,
+            Width::W32 => word & u64::from(u32::MAX),
+        }
+    }
+
+    /// Whether it has reached `target`.
+    pub fn reached(&self, target: u64) -> bool {
+        self.lane.width.reached(self.value(), target)
+    }
+
+    /// The number after the last one given out here: what to submit a ticket for, and then to have
+    /// the producer store.
+    pub fn next_target(&self) -> u64 {
+        self.lane.issued.fetch_add(1, Ordering::Relaxed).wrapping_add(1)
+    }
+
+    /// A ticket on the number `target`.
+    pub fn ticket(&self, target: u64) -> TicketBuilder<'_> {
+        TicketBuilder::new(self, target)
+    }
+
+    /// Stores a number, with Release, as a device does: nobody is told.
+    pub fn store(&self, number: u64) {
+        let writer = self.lane.session.shared().lanes_writer();
+        match self.lane.width {
+            Width::W64 => writer.store(self.lane.index, number),
+            Width::W32 => writer.store_low(self.lane.index, number as u32),
+        }
+    }
+
+    /// Rings the device's bell: a daemon that sleeps looks at the session's lanes. No system call
+    /// while it is awake.
+    pub fn ring(&self) {
+        self.lane.session.shared().ring(&self.lane.bell);
+    }
+
+    /// Stores a number and rings, as a producer on a CPU does.
+    pub fn store_and_ring(&self, number: u64) {
+        self.store(number);
+        self.ring();
+    }
+
+    /// Where its word lies in the file of [`Session::lanes_fd`]: bytes from the start.
+    pub fn offset(&self) -> usize {
+        lanes::lane(self.lane.index)
+    }
+
+    /// Where its bell lies in the same file.
+    pub fn bell_offset(&self) -> usize {
+        lanes::bell(self.lane.bell_number)
+    }
+
+    /// Posts a device error: the lane's outstanding tickets end with `DeviceFailed(code)`.
+    ///
+    /// # Errors
+    /// `NoSuchLane` where it was closed, `Forked`, the session's end.
+    pub fn fail(&self, code: u32) -> Result<()> {
+        let session = &self.lane.session;
+        session.live()?;
+        let body = Fail { lane: self.lane.index, code };
+        session.shared().wire().request(Opcode::Fail, &body, &[], None)?.whole::<()>()
+    }
+
+    /// Closes it now; its outstanding tickets end with `Cancelled`. (Dropping the last handle
+    /// closes it too, no later than the session opens another lane.)
+    ///
+    /// # Errors
+    /// `NoSuchLane` where it was closed already, `Forked`, the session's end.
+    pub fn close(self) -> Result<()> {
+        if self.lane.closed.swap(true, Ordering::Relaxed) {
+            let text = format!("lane {} is not open", self.lane.index);
+            return Err(Error::new(ErrorCode::NoSuchLane, text));
+        }
+        self.lane.session.live()?;
+        close(&self.lane.session, self.lane.index)
+    }
+}
+
+fn close(session: &Session, lane: u32) -> Result<()> {
+    let body = CloseLane { lane, reserved: 0 };
+    session.shared().wire().request(Opcode::CloseLane, &body, &[], None)?.whole::<()>()
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // No request here: a drop must not wait for anybody.
+        if !*self.closed.get_mut() && self.session.shared().at_home().is_ok() {
+            self.session.shared().idle_lanes().push(self.index);
+        }
+    }
+}
+
+impl fmt::Debug for Lane {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lane")
+            .field("session", &self.lane.session.number())
+            .field("index", &self.lane.index)
+            .field("width", &self.lane.width)
+            .finish_non_exhaustive()
+    }
+}

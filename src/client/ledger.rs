@@ -1,0 +1,377 @@
+//! What a session's threads share under one lock: the client's sides of both rings, the slots,
+//! and who waits for what.
+//!
+//! What always holds, under the lock:
+//! - Whoever holds it is the result ring's one consumer: [`Ledger::collect`] takes what is there,
+//!   files it and hands the ring's entries back, in one step.
+//! - A ticket has a slot before its entry is pushed. What the wire calls outstanding and unread is
+//!   at most the slots held, so the session keeps within its credit without asking the daemon.
+//! - Nobody is called and no bell is rung under the lock: [`Ledger::calls`] and [`Ledger::bell`]
+//!   note what [`super::shared::Access`] does once it is free.
+
+use crate::core::error::{Error, ErrorCode, Result};
+use crate::proto::entry::{Op, SubmitEntry};
+use crate::proto::layout::{SessionState, armed};
+use crate::shm::control::ControlReader;
+use crate::shm::region::{ReadWrite, Region};
+use crate::shm::result_ring::ResultConsumer;
+use crate::shm::ring::RingSizes;
+use crate::shm::submit_ring::SubmitProducer;
+
+use super::completion::Completion;
+use super::driver::Driver;
+use super::leader::Leadership;
+use super::slots::{Delivered, SlotId, Slots};
+use super::waiter::{Calls, Waiter};
+use super::wire;
+
+/// Results taken in one go.
+const COLLECT_BATCH: usize = 256;
+
+/// A ticket as it goes out: its entry (without `user_data`), and its tag where it has no owner.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Outgoing {
+    pub(super) entry: SubmitEntry,
+    pub(super) tag: Option<u64>,
+}
+
+/// The shared state of a session. See the file's head.
+pub(super) struct Ledger {
+    control: ControlReader<Region<ReadWrite>>,
+    submit: SubmitProducer<Region<ReadWrite>>,
+    results: ResultConsumer<Region<ReadWrite>>,
+    slots: Slots,
+    /// Who wants tagged results: a key to take the wish back with, and whom to call.
+    tag_watches: Vec<(u64, Waiter)>,
+    pub(super) leadership: Leadership,
+    pub(super) driver: Driver,
+    /// CANCELs that found the submission ring full.
+    owed: Vec<SlotId>,
+    /// How the daemon was last asked to tell.
+    armed: u32,
+    strays: u64,
+    ended: Option<Error>,
+    keys: u64,
+    /// Whom to call once the lock is free.
+    pub(super) calls: Calls,
+    /// The submission ring has entries that the daemon was not told of.
+    pub(super) bell: bool,
+}
+
+impl Ledger {
+    /// The ledger of a fresh session over its rings.
+    ///
+    /// # Errors
+    /// As the rings' own constructors.
+    pub(super) fn new(memory: Region<ReadWrite>, sizes: RingSizes) -> Result<Ledger> {
+        Ok(Ledger {
+            submit: SubmitProducer::new(memory.clone(), sizes)?,
+            results: ResultConsumer::new(memory.clone(), sizes)?,
+            control: ControlReader::new(memory)?,
+            slots: Slots::new(sizes.result()),
+            tag_watches: Vec::new(),
+            leadership: Leadership::default(),
+            driver: Driver::default(),
+            owed: Vec::new(),
+            armed: armed::NOT,
+            strays: 0,
+            ended: None,
+            keys: 0,
+            calls: Calls::default(),
+            bell: false,
+        })
+    }
+
+    /// Refuses what needs a living session.
+    pub(super) fn live(&self) -> Result<()> {
+        self.ended.clone().map_or(Ok(()), Err)
+    }
+
+    /// The session is over for this reason, unless it is already: calls everybody.
+    pub(super) fn end(&mut self, error: Error) {
+        if self.ended.is_none() {
+            self.ended = Some(error);
+            self.driver.tasks = 0;
+            self.calls.wake.extend(self.slots.watchers());
+            self.calls.wake.extend(self.tag_watches.drain(..).map(|(_, waiter)| waiter));
+            self.calls.wake.extend(self.leadership.followers().cloned().map(Waiter::Thread));
+        }
+    }
+
+    /// Results that named no outstanding ticket.
+    pub(super) fn strays(&self) -> u64 {
+        self.strays
+    }
+
+    /// A number that nobody else in the session has.
+    pub(super) fn key(&mut self) -> u64 {
+        self.keys += 1;
+        self.keys
+    }
+
+    /// Takes the results that are there (at most a batch) and files them. An empty ring is asked
+    /// whether the session was closed.
+    pub(super) fn collect(&mut self) {
+        if self.take_results() == 0
+            && self.ended.is_none()
+            && self.control.state() == Some(SessionState::Closed)
+        {
+            // The daemon publishes the last results, then closes: look once more.
+            while self.take_results() > 0 {}
+            let reason = self.control.close_code().map(|code| code.to_string());
+            self.end(wire::closed(reason.as_deref()));
+        }
+    }
+
+    fn take_results(&mut self) -> usize {
+        let mut taken = 0;
+        while taken < COLLECT_BATCH
+            && let Some(entry) = self.results.next()
+        {
+            taken += 1;
+            match self.slots.deliver(entry.user_data, Completion::from_entry(&entry)) {
+                Delivered::Ticket(None) | Delivered::Dropped => {}
+                Delivered::Ticket(Some(waiter)) => self.call(waiter),
+                Delivered::Tagged => self.call_tag_watches(),
+                Delivered::Stray => self.strays += 1,
+            }
+        }
+        if taken > 0 {
+            self.results.advance();
+            self.pay_owed();
+        }
+        taken
+    }
+
+    fn call(&mut self, waiter: Waiter) {
+        self.driver.tasks -= usize::from(waiter.is_task());
+        self.calls.wake.push(waiter);
+    }
+
+    fn call_tag_watches(&mut self) {
+        while let Some((_, waiter)) = self.tag_watches.pop() {
+            self.call(waiter);
+        }
+    }
+
+    /// Sends one ticket off.
+    ///
+    /// # Errors
+    /// `CreditExceeded` where no slot is free or the submission ring is full; the session's end.
+    pub(super) fn submit(&mut self, ticket: &Outgoing) -> Result<SlotId> {
+        self.live()?;
+        if self.slots.room() == 0 {
+            self.collect();
+        }
+        let id = self.push_ticket(ticket)?;
+        self.publish();
+        Ok(id)
+    }
+
+    /// Sends tickets off, all or none. `opened` is told of each slot, in order.
+    ///
+    /// # Errors
+    /// As [`Ledger::submit`].
+    pub(super) fn submit_all(
+        &mut self,
+        tickets: &[Outgoing],
+        mut opened: impl FnMut(SlotId),
+    ) -> Result<()> {
+        if tickets.len() > self.room()? as usize {
+            self.collect();
+        }
+        let room = self.room()?;
+        if tickets.len() > room as usize {
+            return Err(self.no_credit(tickets.len(), room));
+        }
+        for ticket in tickets {
+            opened(self.push_ticket(ticket)?);
+        }
+        self.publish();
+        Ok(())
+    }
+
+    fn push_ticket(&mut self, ticket: &Outgoing) -> Result<SlotId> {
+        let Some(id) = self.slots.open(ticket.tag) else { return Err(self.no_credit(1, 0)) };
+        let pushed = self.push(SubmitEntry { user_data: id.user_data(), ..ticket.entry });
+        if !matches!(pushed, Ok(true)) {
+            self.slots.revoke(id);
+        }
+        if pushed? { Ok(id) } else { Err(self.no_credit(1, 0)) }
+    }
+
+    fn no_credit(&self, asked: usize, room: u32) -> Error {
+        let entries = self.slots.entries();
+        let text = format!("{asked} tickets asked for, {room} free of {entries}");
+        Error::new(ErrorCode::CreditExceeded, text)
+    }
+
+    fn publish(&mut self) {
+        self.submit.publish();
+        self.bell = true;
+    }
+
+    /// Pushes an entry; false where the ring is full.
+    fn push(&mut self, entry: SubmitEntry) -> Result<bool> {
+        match self.submit.push(&entry.to_words()) {
+            Ok(position) => Ok(position.is_some()),
+            Err(error) => {
+                self.end(error.clone());
+                Err(error)
+            }
+        }
+    }
+
+    /// Tickets that can go out now.
+    ///
+    /// # Errors
+    /// The session's end, also where the daemon's head makes no sense.
+    pub(super) fn room(&mut self) -> Result<u32> {
+        self.live()?;
+        match self.submit.in_flight() {
+            Ok(in_flight) => Ok(self.slots.room().min(self.submit.entries() - in_flight)),
+            Err(error) => {
+                self.end(error.clone());
+                Err(error)
+            }
+        }
+    }
+
+    /// Opens a slot for a ticket that goes out over the socket.
+    ///
+    /// # Errors
+    /// `CreditExceeded`, the session's end.
+    pub(super) fn open_slot(&mut self) -> Result<SlotId> {
+        self.collect();
+        self.live()?;
+        self.slots.open(None).ok_or_else(|| self.no_credit(1, 0))
+    }
+
+    /// Takes a slot back whose ticket the daemon did not take.
+    pub(super) fn revoke_slot(&mut self, id: SlotId) {
+        self.slots.revoke(id);
+    }
+
+    /// Files the result of a tagged ticket that needed no daemon. False where no slot is free, or
+    /// where a thread sleeps on the ring for tagged results: only the ring wakes that one.
+    pub(super) fn land_tagged(&mut self, tag: u64, completion: Completion) -> bool {
+        if self.leadership.leads_for_tags() {
+            return false;
+        }
+        let Some(id) = self.slots.open(Some(tag)) else { return false };
+        self.slots.deliver(id.user_data(), completion);
+        self.call_tag_watches();
+        true
+    }
+
+    /// Asks the daemon to end a ticket.
+    pub(super) fn cancel(&mut self, id: SlotId) {
+        if self.ended.is_none() {
+            self.owed.push(id);
+            self.pay_owed();
+        }
+    }
+
+    fn pay_owed(&mut self) {
+        let mut paid = false;
+        while let Some(&id) = self.owed.last() {
+            if self.slots.outstanding(id) {
+                let (op, user_data) = (Op::Cancel as u8, id.user_data());
+                let entry = SubmitEntry { op, user_data, ..SubmitEntry::default() };
+                if !matches!(self.push(entry), Ok(true)) {
+                    break;
+                }
+                paid = true;
+            }
+            self.owed.pop();
+        }
+        if paid {
+            self.publish();
+        }
+    }
+
+    /// The ticket's result, if it is here; its slot is free then.
+    pub(super) fn take(&mut self, id: SlotId) -> Option<Completion> {
+        self.slots.take(id)
+    }
+
+    /// Whether the ticket's result is here.
+    pub(super) fn has_ended(&self, id: SlotId) -> bool {
+        self.slots.ended(id)
+    }
+
+    /// The oldest tagged result.
+    pub(super) fn take_tagged(&mut self) -> Option<(u64, Completion)> {
+        self.slots.take_tagged()
+    }
+
+    /// Tagged tickets whose result nobody has taken.
+    pub(super) fn tagged(&self) -> u32 {
+        self.slots.tagged()
+    }
+
+    /// The ticket's owner goes. True where its result is still to come.
+    pub(super) fn abandon(&mut self, id: SlotId) -> bool {
+        self.unwatch(id);
+        self.slots.abandon(id)
+    }
+
+    /// Calls `waiter` when the ticket ends, in place of whom it called until now.
+    pub(super) fn watch(&mut self, id: SlotId, waiter: Waiter) {
+        self.driver.tasks += usize::from(waiter.is_task());
+        let old = self.slots.watch(id, Some(waiter));
+        self.discard(old);
+    }
+
+    /// Calls nobody when the ticket ends.
+    pub(super) fn unwatch(&mut self, id: SlotId) {
+        let old = self.slots.watch(id, None);
+        self.discard(old);
+    }
+
+    /// Calls `waiter` at the next tagged result. `key` takes the wish back.
+    pub(super) fn watch_tags(&mut self, key: u64, waiter: Waiter) {
+        self.unwatch_tags(key);
+        self.driver.tasks += usize::from(waiter.is_task());
+        self.tag_watches.push((key, waiter));
+    }
+
+    /// Takes the wish under `key` back.
+    pub(super) fn unwatch_tags(&mut self, key: u64) {
+        if let Some(at) = self.tag_watches.iter().position(|(k, _)| *k == key) {
+            let (_, old) = self.tag_watches.swap_remove(at);
+            self.discard(Some(old));
+        }
+    }
+
+    fn discard(&mut self, waiter: Option<Waiter>) {
+        if let Some(waiter) = waiter {
+            self.driver.tasks -= usize::from(waiter.is_task());
+            self.calls.drop.push(waiter);
+        }
+    }
+
+    /// Asks to be told by these means too, and answers the tail to sleep at: none where a result
+    /// is there already.
+    pub(super) fn arm(&mut self, how: u32) -> Option<u32> {
+        self.armed |= how;
+        let tail = self.results.arm(self.armed);
+        (!self.results.ready()).then_some(tail)
+    }
+
+    /// Whether the daemon was asked to tell by these means.
+    pub(super) fn is_armed(&self, how: u32) -> bool {
+        self.armed & how == how
+    }
+
+    /// Takes a wish to be told back.
+    pub(super) fn disarm(&mut self, how: u32) {
+        self.armed &= !how;
+        match self.armed {
+            armed::NOT => self.results.disarm(),
+            rest => {
+                self.results.arm(rest);
+            }
+        }
+    }
+}
