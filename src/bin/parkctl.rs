@@ -4,7 +4,6 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
-use parkd::client::socket_path;
 use parkd::core::error::{Error, ErrorCode, Result};
 use parkd::ctl::cli::{Cli, Command, SHIPPED_CONFIG};
 use parkd::ctl::{status, wait};
@@ -20,7 +19,7 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: &Cli) -> Result<u8> {
-    let socket = socket_path(cli.socket.as_deref());
+    let socket = cli.socket_path();
     match &cli.command {
         Command::Status(args) => print(&status::status(&socket, args.json)?),
         Command::Wait(args) => wait::wait(&socket, args, &mut io::stdout().lock()),

@@ -54,9 +54,6 @@ impl Goal for NoTasks {
     }
 
     // As a follower it has nothing to do: the leader calls the tasks.
-    fn watch(&self, _: &mut Ledger, _: u64, _: &Thread) {}
-
-    fn unwatch(&self, _: &mut Ledger, _: u64) {}
 }
 
 impl Shared {
@@ -67,7 +64,7 @@ impl Shared {
     /// `SystemFailed` where the helper cannot be started.
     pub(super) fn watch_for_tasks(self: &Arc<Self>, at: &mut Access<'_>) -> Result<bool> {
         if at.driver.attached > 0 {
-            return Ok(at.is_armed(armed::EVENTFD) || at.arm(armed::EVENTFD).is_some());
+            return Ok(at.is_armed(armed::NOTIFY) || at.arm(armed::NOTIFY).is_some());
         }
         if !at.driver.serving {
             let helper = match &at.driver.helper {
@@ -87,10 +84,10 @@ impl Shared {
         loop {
             at.collect();
             if at.driver.tasks == 0 {
-                at.disarm(armed::EVENTFD);
+                at.disarm(armed::NOTIFY);
                 return Ok(());
             }
-            if at.arm(armed::EVENTFD).is_some() {
+            if at.arm(armed::NOTIFY).is_some() {
                 return Ok(());
             }
         }
@@ -108,7 +105,7 @@ impl Shared {
         let Ok(mut at) = self.open() else { return };
         at.driver.attached -= 1;
         if at.driver.attached == 0 {
-            at.disarm(armed::EVENTFD);
+            at.disarm(armed::NOTIFY);
             if at.driver.tasks > 0
                 && let Err(error) = self.watch_for_tasks(&mut at)
             {

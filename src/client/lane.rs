@@ -11,9 +11,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::core::error::{Error, ErrorCode, Result};
 use crate::core::line::Width;
 use crate::proto::layout::lanes;
-use crate::proto::message::{CloseLane, Fail, LaneOpened, Opcode};
+use crate::proto::message::{CloseLane, LaneOpened, Opcode};
 
-use super::session::Session;
+use super::session::{RingRoom, Session};
 use super::shared::SessionBell;
 use super::ticket::TicketBuilder;
 
@@ -132,29 +132,40 @@ impl Lane {
         lanes::bell(self.lane.bell_number)
     }
 
-    /// Posts a device error: the lane's outstanding tickets end with `DeviceFailed(code)`.
+    /// Posts a device error: the lane's tickets end with `DeviceFailed(code)` where their number
+    /// was not reached, those sent off later too, until the lane is opened anew. Goes the way of
+    /// the tickets, so it overtakes none; waits for room where the submission ring is full.
     ///
     /// # Errors
     /// `NoSuchLane` where it was closed, `Forked`, the session's end.
     pub fn fail(&self, code: u32) -> Result<()> {
-        let session = &self.lane.session;
-        session.live()?;
-        let body = Fail { lane: self.lane.index, code };
-        session.shared().wire().request(Opcode::Fail, &body, &[], None)?.whole::<()>()
+        if self.lane.closed.load(Ordering::Relaxed) {
+            return Err(self.not_open());
+        }
+        let shared = self.lane.session.shared();
+        while !shared.open()?.fail(self.lane.index, code)? {
+            shared.block(&mut RingRoom, None)?;
+        }
+        Ok(())
     }
 
-    /// Closes it now; its outstanding tickets end with `Cancelled`. (Dropping the last handle
+    /// Closes it now; its outstanding tickets end with `Cancelled`, or as refused where the daemon
+    /// had not taken them yet. (Dropping the last handle
     /// closes it too, no later than the session opens another lane.)
     ///
     /// # Errors
     /// `NoSuchLane` where it was closed already, `Forked`, the session's end.
     pub fn close(self) -> Result<()> {
         if self.lane.closed.swap(true, Ordering::Relaxed) {
-            let text = format!("lane {} is not open", self.lane.index);
-            return Err(Error::new(ErrorCode::NoSuchLane, text));
+            return Err(self.not_open());
         }
         self.lane.session.live()?;
         close(&self.lane.session, self.lane.index)
+    }
+
+    fn not_open(&self) -> Error {
+        let text = format!("lane {} is not open", self.lane.index);
+        Error::new(ErrorCode::NoSuchLane, text)
     }
 }
 

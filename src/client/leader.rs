@@ -42,11 +42,12 @@ pub(super) trait Goal {
     /// Takes it, if it is there.
     fn ready(&mut self, ledger: &mut Ledger) -> Option<Self::Out>;
 
-    /// Has `me` called when it may be there. `key` is the wait's.
-    fn watch(&self, ledger: &mut Ledger, key: u64, me: &Thread);
+    /// Has `me` called when it may be there. `key` is the wait's. (Where nothing calls, see
+    /// [`Goal::look_again`].)
+    fn watch(&self, _ledger: &mut Ledger, _key: u64, _me: &Thread) {}
 
     /// Takes that back.
-    fn unwatch(&self, ledger: &mut Ledger, key: u64);
+    fn unwatch(&self, _ledger: &mut Ledger, _key: u64) {}
 
     /// Whether it is a tagged result.
     fn is_tagged(&self) -> bool {
@@ -81,6 +82,11 @@ impl Leadership {
     /// The threads that follow.
     pub(super) fn followers(&self) -> impl Iterator<Item = &Thread> {
         self.followers.iter().map(|(_, thread)| thread)
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_led(&self) -> bool {
+        self.leader.is_some()
     }
 
     fn leads(&self, key: u64) -> bool {
@@ -156,7 +162,7 @@ impl Shared {
             park(goal.look_again(), until);
             return (self.reopen(), Ok(()));
         }
-        let Some(tail) = at.arm(armed::FUTEX) else { return (at, Ok(())) };
+        let Some(tail) = at.arm(armed::TAIL) else { return (at, Ok(())) };
         drop(at);
         let slept = self.sleep_on_tail(tail, goal.look_again(), until);
         (self.reopen(), slept)
@@ -178,7 +184,7 @@ impl Shared {
     fn leave<G: Goal>(&self, at: &mut Access<'_>, goal: &G, key: u64) {
         if at.leadership.leads(key) {
             at.leadership.leader = None;
-            at.disarm(armed::FUTEX);
+            at.disarm(armed::TAIL);
         } else {
             at.leadership.unfollow(key);
             goal.unwatch(at, key);

@@ -225,16 +225,40 @@ impl Ledger {
     /// Tickets that can go out now.
     ///
     /// # Errors
-    /// The session's end, also where the daemon's head makes no sense.
+    /// As [`Ledger::ring_room`].
     pub(super) fn room(&mut self) -> Result<u32> {
+        Ok(self.ring_room()?.min(self.slots.room()))
+    }
+
+    /// Entries that the submission ring can take now.
+    ///
+    /// # Errors
+    /// The session's end, also where the daemon's head makes no sense.
+    pub(super) fn ring_room(&mut self) -> Result<u32> {
         self.live()?;
         match self.submit.in_flight() {
-            Ok(in_flight) => Ok(self.slots.room().min(self.submit.entries() - in_flight)),
+            Ok(in_flight) => Ok(self.submit.entries() - in_flight),
             Err(error) => {
                 self.end(error.clone());
                 Err(error)
             }
         }
+    }
+
+    /// Posts a device error on a lane, behind the tickets sent off before; false where the ring is
+    /// full.
+    ///
+    /// # Errors
+    /// The session's end.
+    pub(super) fn fail(&mut self, lane: u32, code: u32) -> Result<bool> {
+        self.live()?;
+        let (op, target) = (Op::Fail as u8, u64::from(code));
+        let pushed =
+            self.push(SubmitEntry { op, source: lane, target, ..SubmitEntry::default() })?;
+        if pushed {
+            self.publish();
+        }
+        Ok(pushed)
     }
 
     /// Opens a slot for a ticket that goes out over the socket.

@@ -26,6 +26,7 @@ mod completion;
 mod connect;
 mod control;
 #[cfg(test)]
+#[path = "double_tests.rs"]
 mod double;
 mod driver;
 mod event_driver;

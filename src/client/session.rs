@@ -9,7 +9,6 @@ use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
-use std::thread::Thread;
 use std::time::Duration;
 
 use crate::core::error::{Error, ErrorCode, Result};
@@ -222,8 +221,11 @@ impl Session {
     }
 }
 
-/// Room for so many tickets. It comes from results taken and from the daemon's pace, neither of
-/// which calls anybody: hence the short sleeps, which only a full ring costs.
+/// How long a thread that waits for room sleeps between two looks: room comes from results taken
+/// and from the daemon's pace, neither of which calls anybody. Only a full ring costs this.
+const LOOK_FOR_ROOM: DurNs = DurNs(1_000_000);
+
+/// Room for so many tickets.
 struct Room(u32);
 
 impl Goal for Room {
@@ -233,12 +235,23 @@ impl Goal for Room {
         ledger.room().is_ok_and(|room| room >= self.0).then_some(())
     }
 
-    fn watch(&self, _: &mut Ledger, _: u64, _: &Thread) {}
+    fn look_again(&self) -> DurNs {
+        LOOK_FOR_ROOM
+    }
+}
 
-    fn unwatch(&self, _: &mut Ledger, _: u64) {}
+/// Room for an entry of the submission ring.
+pub(super) struct RingRoom;
+
+impl Goal for RingRoom {
+    type Out = ();
+
+    fn ready(&mut self, ledger: &mut Ledger) -> Option<()> {
+        ledger.ring_room().is_ok_and(|room| room > 0).then_some(())
+    }
 
     fn look_again(&self) -> DurNs {
-        DurNs(1_000_000)
+        LOOK_FOR_ROOM
     }
 }
 

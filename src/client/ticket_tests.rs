@@ -270,3 +270,20 @@ fn a_result_sent_twice_is_counted_and_nobody_elses() {
     assert_eq!(session.completions().count(), 8);
     eventually("the doubles", || session.room().is_ok() && session.strays() == 8);
 }
+
+#[test]
+fn a_failure_waits_for_room_in_the_ring_and_overtakes_nothing() {
+    let (double, session) = Double::session_of(Session::builder().submit_entries(64));
+    let lane = session.lane().unwrap();
+    double.set(|l| &l.deaf, true);
+    let tickets: Vec<_> = (0..64).map(|_| lane.ticket(1).submit().unwrap()).collect();
+    std::thread::scope(|scope| {
+        let fails = scope.spawn(|| lane.fail(7));
+        eventually("the wait for room", || session.shared().reopen().leadership.is_led());
+        double.set(|l| &l.deaf, false);
+        fails.join().unwrap().unwrap();
+    });
+    for end in wait_all(tickets).unwrap() {
+        assert_eq!((end.status, end.code), (Status::DeviceFailed, 7));
+    }
+}

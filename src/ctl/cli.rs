@@ -21,6 +21,13 @@ pub struct Cli {
     pub command: Command,
 }
 
+impl Cli {
+    /// The socket of the daemon that is asked.
+    pub fn socket_path(&self) -> PathBuf {
+        crate::client::socket_path(self.socket.as_deref())
+    }
+}
+
 /// What parkctl does.
 #[derive(Subcommand, Clone, Debug)]
 pub enum Command {
