@@ -12,11 +12,10 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::mem::MaybeUninit;
 use std::num::NonZeroU64;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-use rustix::event::epoll::{self, CreateFlags, EventFlags};
+use rustix::event::epoll::{self, CreateFlags};
 use rustix::time::Timespec;
 
 use crate::core::error::{Error, ErrorCode};
@@ -65,7 +64,7 @@ impl EpollHost {
         host.ask(Some(Timespec { tv_sec: 0, tv_nsec: 1 })).map_err(failed)
     }
 
-    fn watch(&mut self, kind: Watch, token: Token, fd: RawFd, flags: EventFlags) {
+    fn watch(&mut self, kind: Watch, token: Token, fd: RawFd, flags: i32) {
         let key = pack(kind, token);
         match self.control(libc::EPOLL_CTL_ADD, fd, flags, key) {
             Ok(()) => {
@@ -84,13 +83,13 @@ impl EpollHost {
     fn unwatch(&mut self, key: u64) {
         if let Some(fd) = self.watches.remove(&key) {
             // It fails only for an fd that was closed too early; then there is nothing to do.
-            let _ = self.control(libc::EPOLL_CTL_DEL, fd, EventFlags::empty(), key);
+            let _ = self.control(libc::EPOLL_CTL_DEL, fd, 0, key);
         }
     }
 
-    fn control(&mut self, op: i32, fd: RawFd, flags: EventFlags, key: u64) -> io::Result<()> {
+    fn control(&mut self, op: i32, fd: RawFd, flags: i32, key: u64) -> io::Result<()> {
         self.syscalls += 1;
-        let mut event = libc::epoll_event { events: flags.bits(), u64: key };
+        let mut event = libc::epoll_event { events: flags as u32, u64: key };
         // SAFETY: epoll_ctl reads the event, which lives through the call; a number that is no
         // open fd is EBADF.
         let result = unsafe { libc::epoll_ctl(self.epoll.as_raw_fd(), op, fd, &raw mut event) };
@@ -108,7 +107,7 @@ impl EpollHost {
 
     /// Queues what epoll has now.
     pub(super) fn look(&mut self) -> io::Result<()> {
-        self.ask(Some(Timespec { tv_sec: 0, tv_nsec: 0 }))?;
+        self.ask(Some(NO_WAIT))?;
         self.asked = clock::now();
         Ok(())
     }
@@ -116,27 +115,51 @@ impl EpollHost {
     /// Queues what epoll has, waiting for it until the relative time is over (none: no bound).
     fn ask(&mut self, wait: Option<Timespec>) -> io::Result<()> {
         self.syscalls += 1;
-        let mut buffer = [const { MaybeUninit::<epoll::Event>::uninit() }; BATCH_EVENTS];
-        let events = match epoll::wait(&self.epoll, &mut buffer, wait.as_ref()) {
-            Ok((events, _unused)) => events,
-            Err(rustix::io::Errno::INTR) => return Ok(()),
-            Err(error) => return Err(error.into()),
-        };
-        for event in events.iter() {
-            // Copied out: the kernel's layout is packed.
-            let epoll::Event { flags, data } = *event;
-            let (key, revents) = (data.u64(), flags.bits());
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; BATCH_EVENTS];
+        let count = epoll_wait(&self.epoll, &mut events, wait)?;
+        // Copied out one by one: the kernel's layout is packed.
+        for libc::epoll_event { events, u64: key } in events.into_iter().take(count) {
             match unpack(key) {
                 Some((Watch::Eventfd, token)) => self.queued.push_back(HostEvent::Bell(token)),
                 Some((Watch::Fd, token)) => {
                     self.unwatch(key);
-                    self.queued.push_back(HostEvent::Fd(token, revents as i32));
+                    self.queued.push_back(HostEvent::Fd(token, events as i32));
                 }
                 _ => {}
             }
         }
         Ok(())
     }
+}
+
+const NO_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
+
+/// How many events came. Waits in nanoseconds (epoll_pwait2; the C library's rounds to
+/// milliseconds), and where there is no time to wait for, by the oldest call.
+fn epoll_wait(
+    epoll: &OwnedFd,
+    events: &mut [libc::epoll_event],
+    wait: Option<Timespec>,
+) -> io::Result<usize> {
+    let (fd, at, max) = (epoll.as_raw_fd(), events.as_mut_ptr(), events.len() as libc::c_int);
+    let result = match &wait {
+        Some(wait) if *wait != NO_WAIT => {
+            let (mask, size) = (std::ptr::null::<libc::sigset_t>(), 0_usize);
+            let wait = std::ptr::from_ref(wait);
+            // SAFETY: the kernel writes at most `max` events to the slice and reads a timespec
+            // of 64-bit parts; both live through the call.
+            unsafe { libc::syscall(libc::SYS_epoll_pwait2, fd, at, max, wait, mask, size) as i32 }
+        }
+        // SAFETY: the kernel writes at most `max` events to the slice.
+        Some(_no_wait) => unsafe { libc::epoll_wait(fd, at, max, 0) },
+        // SAFETY: the kernel writes at most `max` events to the slice.
+        None => unsafe { libc::epoll_wait(fd, at, max, -1) },
+    };
+    if let Ok(count) = usize::try_from(result) {
+        return Ok(count);
+    }
+    let error = io::Error::last_os_error();
+    if error.kind() == io::ErrorKind::Interrupted { Ok(0) } else { Err(error) }
 }
 
 impl FillHost for EpollHost {
@@ -148,12 +171,12 @@ impl FillHost for EpollHost {
     }
 
     fn watch_eventfd(&mut self, token: Token, fd: RawFd) -> io::Result<()> {
-        self.watch(Watch::Eventfd, token, fd, EventFlags::IN | EventFlags::ET);
+        self.watch(Watch::Eventfd, token, fd, libc::EPOLLIN | libc::EPOLLET);
         Ok(())
     }
 
     fn poll_fd(&mut self, token: Token, fd: RawFd) -> io::Result<()> {
-        self.watch(Watch::Fd, token, fd, EventFlags::IN);
+        self.watch(Watch::Fd, token, fd, libc::EPOLLIN);
         Ok(())
     }
 

@@ -20,6 +20,18 @@ fn idle_sleeps_in_one_call_to_its_bound() {
     assert_eq!(host.syscalls(), 1);
 }
 
+/// A millisecond is the unit of the older calls: then no sleep would be shorter.
+#[test]
+fn idle_bounds_are_finer_than_milliseconds() {
+    let mut host = make();
+    let shortest = (0..200).map(|_| {
+        let start = clock::now();
+        host.idle(Some(start + DurNs::from_us(50))).unwrap();
+        clock::now().since(start)
+    });
+    assert!(shortest.min().unwrap() < DurNs::from_us(1000));
+}
+
 #[test]
 fn the_end_of_time_is_never() {
     let mut host = make();
