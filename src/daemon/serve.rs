@@ -19,7 +19,7 @@ use crate::core::kind::Resolved;
 use crate::core::time::DurNs;
 use crate::engine;
 use crate::host::fill::FillHost;
-use crate::host::kinds::{self, IO_URING};
+use crate::host::kinds;
 use crate::host::signals::Signals;
 use crate::host::{affinity, clock, fds};
 use crate::proto::layout::BellKind;
@@ -92,7 +92,7 @@ struct FillSetup {
 
 /// How bells are rung: as configured, where the executor can.
 fn bell_kind(wanted: Option<BellKind>, executor: &Resolved, warnings: &mut Vec<Error>) -> BellKind {
-    let words = executor.running == IO_URING;
+    let words = kinds::watches_words(executor.running);
     match wanted {
         Some(BellKind::Futex) if !words => {
             let running = executor.running;
@@ -146,8 +146,10 @@ fn start_fill(executor: &Resolved, setup: FillSetup) -> Result<Thread> {
         .name("parkd-fill".to_owned())
         .spawn(move || {
             let _guard = EndOnPanic;
-            if running == IO_URING {
-                fill(kinds::io_uring, setup, ready);
+            match running {
+                kinds::IO_URING => fill(kinds::io_uring, setup, ready),
+                kinds::GPU_REACTOR => fill(kinds::gpu_reactor, setup, ready),
+                _ => fill(kinds::naive, setup, ready),
             }
         })
         .map_err(|e| Error::new(ErrorCode::SystemFailed, format!("thread: {e}")))?;

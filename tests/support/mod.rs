@@ -30,6 +30,12 @@ pub struct Executor {
 /// One io_uring.
 pub const IO_URING: Executor = Executor { name: "io-uring" };
 
+/// epoll, with eventfds as bells.
+pub const GPU_REACTOR: Executor = Executor { name: "gpu-reactor" };
+
+/// Polling, bounded.
+pub const NAIVE: Executor = Executor { name: "naive" };
+
 /// Makes a test of each function for every executor.
 #[macro_export]
 macro_rules! for_each_executor {
@@ -38,6 +44,18 @@ macro_rules! for_each_executor {
             $(#[test]
             fn $test() {
                 $crate::support::run(&$crate::support::IO_URING, super::$test);
+            })+
+        }
+        mod gpu_reactor {
+            $(#[test]
+            fn $test() {
+                $crate::support::run(&$crate::support::GPU_REACTOR, super::$test);
+            })+
+        }
+        mod naive {
+            $(#[test]
+            fn $test() {
+                $crate::support::run(&$crate::support::NAIVE, super::$test);
             })+
         }
     };
