@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use parkd::core::error::Result;
 use parkd::daemon::cli::{self, CheckConfigArgs, ServeArgs};
+use parkd::demo::{DemoArgs, PartArgs};
 
 /// Lets many local processes wait for accelerator work without burning a core each
 #[derive(Parser)]
@@ -24,11 +25,16 @@ enum Command {
     Serve(ServeArgs),
     /// Say whether a configuration file is right and, if not, where it is wrong
     CheckConfig(CheckConfigArgs),
+    /// Show parkd at work: a daemon, a software device and clients, beside spinning and polling
+    Demo(DemoArgs),
+    /// Be a child of the demo
+    #[command(hide = true)]
+    DemoPart(PartArgs),
 }
 
 fn main() -> ExitCode {
     match run(Cli::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(status) => status,
         Err(error) => {
             eprintln!("{}", cli::last_words(&error));
             ExitCode::from(cli::exit_status(&error))
@@ -36,14 +42,16 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(cli: Cli) -> Result<()> {
+fn run(cli: Cli) -> Result<ExitCode> {
     match cli.command {
-        Command::Serve(args) => parkd::daemon::serve(args.load(cli.socket)?),
+        Command::Serve(args) => parkd::daemon::serve(args.load(cli.socket)?)?,
         Command::CheckConfig(args) => {
             let valid = args.run()?;
             // Nobody reads it: the exit status says the same.
             let _ = writeln!(io::stdout(), "{valid}");
-            Ok(())
         }
+        Command::Demo(args) => return Ok(args.main()),
+        Command::DemoPart(args) => return Ok(args.main()),
     }
+    Ok(ExitCode::SUCCESS)
 }
