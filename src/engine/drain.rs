@@ -89,7 +89,7 @@ impl<P: Ports> Session<P> {
     ///
     /// # Errors
     /// Whatever is wrong with the first ticket that cannot be taken; `CookieOutOfOrder` with the
-    /// cookie expected, `CreditExceeded` with what is free.
+    /// cookie expected, `CreditExceeded` with what is free; `RingIndex`, which ends the session.
     pub fn submit(
         &mut self,
         cx: &mut Context<'_>,
@@ -103,7 +103,7 @@ impl<P: Ports> Session<P> {
             return Err(Refusal { error, value: expected });
         }
         let count = entries.len() as u32;
-        let free = self.credit()?;
+        let free = self.credit().inspect_err(|error| self.close(cx, error.clone()))?;
         self.spend_credit(count, free)
             .map_err(|error| Refusal { error, value: u64::from(free) })?;
         cx.accounts.check(self.account, count, cx.config)?;

@@ -48,7 +48,12 @@ impl Desk {
         let Some(opcode) = Opcode::from_number(header.opcode) else { return Ok(()) };
         let Some(peer) = self.peers.get(&serial) else { return Ok(()) };
         check_phase(&peer.phase, opcode)?;
-        if !fds.is_empty() && !matches!(request, Request::Submit(..) | Request::Hello(_)) {
+        let takes_fds = match &request {
+            Request::Submit(..) => true,
+            Request::Hello(hello) => hello.adopt != 0,
+            _ => false,
+        };
+        if !fds.is_empty() && !takes_fds {
             let text = format!("{}: {} file descriptors, at most 0", opcode.name(), fds.len());
             return Err(Error::new(ErrorCode::TooManyFds, text));
         }
