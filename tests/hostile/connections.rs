@@ -1,0 +1,200 @@
+//! Connections: silent ones, ones that never read, more than there is room for, and ones that
+//! leave in the middle of things.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use parkd::core::error::ErrorCode;
+use parkd::proto::limits::GREETINGS_MAX;
+use parkd::proto::message::{self, Opcode, encode};
+use rustix::event::EventfdFlags;
+use rustix::io::Errno;
+use rustix::net::{SendFlags, Shutdown, send, shutdown};
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
+
+use super::Scene;
+use super::support::raw::{self, Session, Wire, fd, hello, word};
+use super::support::{Executor, skipped, until};
+
+crate::for_each_executor! {
+    a_silent_connection_is_ended,
+    who_never_reads_is_ended,
+    who_never_reads_its_errors_is_ended,
+    more_greetings_than_there_is_room_for,
+    two_thousand_connect_at_once,
+    connections_without_fds_are_told_so,
+    sessions_have_limits,
+    whoever_leaves_early_leaves_nothing,
+}
+
+fn a_silent_connection_is_ended(executor: &Executor) {
+    let mut scene = Scene::new(executor, "");
+    let silent: Vec<Wire> = (0..3).map(|_| Wire::connect(&scene.socket())).collect();
+    // Others come and go meanwhile.
+    raw::control(&scene.socket()).bye();
+    scene.goes_on();
+    for wire in silent {
+        assert_eq!(wire.parted(), ErrorCode::HelloTimeout);
+    }
+    // One that has greeted may be silent for as long as it likes.
+    scene.unharmed();
+}
+
+/// Sends without ever reading until the daemon has had enough.
+fn pour(wire: &Wire, record: &[u8]) {
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    until("the daemon closes the connection", || match send(&wire.socket, record, flags) {
+        Ok(_) => None,
+        Err(Errno::AGAIN) => None,
+        Err(Errno::PIPE | Errno::CONNRESET) => Some(()),
+        Err(errno) => panic!("send: {errno}"),
+    });
+}
+
+fn who_never_reads_is_ended(executor: &Executor) {
+    let mut scene = Scene::new(executor, "");
+    let session = Session::open(&scene.socket());
+    let status = message::StatusRequest { reserved: 0 };
+    let record = encode(Opcode::Status as u16, 9, &status, &[]);
+    scene.goes_on();
+    pour(&session.wire, &record);
+    assert_eq!(session.close_code(), ErrorCode::SlowReader);
+    scene.unharmed();
+}
+
+fn who_never_reads_its_errors_is_ended(executor: &Executor) {
+    let scene = Scene::new(executor, "");
+    let session = Session::open(&scene.socket());
+    pour(&session.wire, b"garbage");
+    assert_eq!(session.close_code(), ErrorCode::SlowReader);
+    // One without a session has no place to read the code, and is closed all the same.
+    pour(&raw::control(&scene.socket()), b"garbage");
+    scene.unharmed();
+}
+
+fn more_greetings_than_there_is_room_for(executor: &Executor) {
+    let mut scene = Scene::new(executor, "");
+    let many = GREETINGS_MAX as usize + 40;
+    let silent: Vec<Wire> = (0..many).map(|_| Wire::connect(&scene.socket())).collect();
+    // The oldest make room, and say why they had to go; whoever comes last is served.
+    for wire in &silent[..40] {
+        assert_eq!(wire.parted(), ErrorCode::HelloTimeout);
+    }
+    scene.goes_on();
+    let last = silent.last().expect("many");
+    assert!(last.ask(Opcode::Hello, 1, &hello(), &[]).body.is_ok());
+    scene.unharmed();
+}
+
+fn two_thousand_connect_at_once(executor: &Executor) {
+    let enough = parkd::host::fds::raise_nofile().is_ok_and(|limit| limit >= 10_000);
+    if !enough {
+        return skipped("RLIMIT_NOFILE is below 10000");
+    }
+    let mut scene = Scene::new(executor, "");
+    let before = scene.daemon.fds();
+    let wires: Vec<Wire> = (0..2000).map(|_| Wire::connect(&scene.socket())).collect();
+    scene.goes_on();
+    Session::open(&scene.socket());
+    drop(wires);
+    until("all are gone", || (scene.daemon.fds() == before).then_some(()));
+    scene.unharmed();
+}
+
+/// Lets the daemon have this many fds more than it has.
+fn limit_fds(scene: &Scene, more: usize) {
+    let limit = Some((scene.daemon.fds() + more) as u64);
+    let pid = Pid::from_raw(scene.daemon.pid() as i32);
+    let limit = Rlimit { current: limit, maximum: limit };
+    prlimit(pid, Resource::Nofile, limit).expect("prlimit");
+}
+
+fn connections_without_fds_are_told_so(executor: &Executor) {
+    let mut scene = Scene::new(executor, "");
+    let mut session = Session::open(&scene.socket());
+    session.lane(64);
+    let before = scene.daemon.fds();
+    limit_fds(&scene, 40);
+    let mut taken = Vec::new();
+    let mut told = 0;
+    // Those that find room fall silent; those that do not are told.
+    until("fds run out", || {
+        let wire = Wire::connect(&scene.socket());
+        wire.send(&encode(Opcode::Hello as u16, 1, &hello(), &[]));
+        let reply = wire.receive().expect("an answer");
+        if reply.body.is_ok() {
+            taken.push((wire, reply));
+        } else {
+            assert_eq!(reply.code(), ErrorCode::SystemFailed);
+            assert!(reply.closes());
+            told += 1;
+        }
+        (told == 20).then_some(())
+    });
+    assert!(!taken.is_empty());
+    let silent: Vec<Wire> = (0..60).map(|_| Wire::connect(&scene.socket())).collect();
+    scene.goes_on();
+    // A ticket whose fd finds no place is refused, and words go on.
+    let event: OwnedFd = rustix::event::eventfd(0, EventfdFlags::CLOEXEC).expect("an eventfd");
+    let fds = [event.as_fd(); 64];
+    let tickets: Vec<_> = (0..64).map(|at| fd(at, at.into())).collect();
+    let reply = session.try_submit(&tickets, &fds);
+    assert!(reply.body.is_err(), "{reply:?}");
+    session.submit(&[word(0, 0, 1)], &[]);
+    assert_eq!(session.result().user_data, 1);
+    drop((taken, silent));
+    until("their fds are free", || (scene.daemon.fds() <= before).then_some(()));
+    drop(session);
+    scene.unharmed();
+}
+
+fn sessions_have_limits(executor: &Executor) {
+    let scene = Scene::new(executor, "[limits]\nsessions = 3\nlanes_per_uid = 192\n");
+    let refused = |hello: &message::Hello| {
+        let wire = Wire::connect(&scene.socket());
+        wire.send(&encode(Opcode::Hello as u16, 1, hello, &[]));
+        wire.parted()
+    };
+    let wide = message::Hello { lanes: 256, ..hello() };
+    assert_eq!(refused(&wide), ErrorCode::QuotaExceeded);
+    let two = [Session::open(&scene.socket()), Session::open(&scene.socket())];
+    assert_eq!(refused(&hello()), ErrorCode::LimitExceeded);
+    // Whoever only looks is none of them.
+    assert_eq!(raw::control(&scene.socket()).status()["sessions"], 3);
+    drop(two);
+    until("the sessions are gone", || {
+        (scene.neighbour.wire.status()["sessions"] == 1).then_some(())
+    });
+    scene.unharmed();
+}
+
+fn whoever_leaves_early_leaves_nothing(executor: &Executor) {
+    let mut scene = Scene::new(executor, "");
+    let before = scene.daemon.fds();
+    let event: OwnedFd = rustix::event::eventfd(0, EventfdFlags::CLOEXEC).expect("an eventfd");
+    for round in 0..40 {
+        let wire = Wire::connect(&scene.socket());
+        if round % 4 == 0 {
+            // Gone before it has said a word.
+            continue;
+        }
+        wire.send(&encode(Opcode::Hello as u16, 1, &hello(), &[]));
+        if round % 4 == 1 {
+            // Gone before it has read WELCOME and its fds.
+            continue;
+        }
+        let reply = wire.receive().expect("WELCOME");
+        assert!(reply.body.is_ok());
+        let submit = message::Submit { tickets: 1, fds: 1 };
+        let tail = parkd::proto::request::submit_tail(&[fd(0, 1)]).to_vec();
+        let record = encode(Opcode::Submit as u16, 1, &submit, &tail);
+        wire.try_send(&record, &[event.as_fd()]).expect("send");
+        if round % 4 == 2 {
+            // Nothing more to say, and nothing more will be heard.
+            shutdown(&wire.socket, Shutdown::Both).expect("shutdown");
+        }
+    }
+    scene.goes_on();
+    until("nothing is left", || (scene.daemon.fds() == before).then_some(()));
+    assert_eq!(scene.neighbour.wire.status()["sessions"], 1);
+    scene.unharmed();
+}

@@ -1,0 +1,80 @@
+//! Bad input from end to end: whatever a peer sends, stores, holds back or uses up, it gets a coded
+//! ERROR or a coded close, and nobody else notices.
+//!
+//! Every test plays before the same *scene*: a daemon, and a neighbour whose tickets wait all the
+//! while. In the end they complete, and the next connection is served.
+
+#[path = "../support/mod.rs"]
+pub mod support;
+
+mod connections;
+mod fds;
+mod memory;
+mod messages;
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+
+use parkd::host::clock;
+use parkd::proto::entry::{Status, SubmitEntry};
+use rustix::event::EventfdFlags;
+use support::raw::{Session, fd, word};
+use support::{Daemon, Executor};
+
+/// A daemon, and a neighbour with tickets.
+struct Scene {
+    daemon: Daemon,
+    neighbour: Session,
+    lane: u32,
+    event: OwnedFd,
+}
+
+/// Tickets on words that the neighbour waits for at any time.
+const WAITING: u64 = 8;
+
+impl Scene {
+    fn new(executor: &Executor, config: &str) -> Scene {
+        let daemon = Daemon::start(executor, config);
+        let mut neighbour = Session::open(&daemon.socket());
+        let lane = neighbour.lane(64).lane;
+        let words: Vec<SubmitEntry> =
+            (1..=WAITING).map(|number| word(lane, number, number)).collect();
+        neighbour.submit(&words, &[]);
+        let event = rustix::event::eventfd(0, EventfdFlags::CLOEXEC).expect("an eventfd");
+        let far = clock::now().0 + 3_600_000_000_000;
+        let ticket = SubmitEntry { deadline_ns: far, ..fd(0, 99) };
+        neighbour.submit(&[ticket], &[event.as_fd()]);
+        Scene { daemon, neighbour, lane, event }
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.daemon.socket()
+    }
+
+    /// One of the neighbour's tickets completes, and another takes its place.
+    fn goes_on(&mut self) {
+        let done = u64::from(self.neighbour.result_head) + 1;
+        let next = done + WAITING;
+        self.neighbour.push(&[word(self.lane, next, next)]);
+        self.neighbour.store(self.lane, done);
+        assert_eq!(self.neighbour.outcome(), (done, Status::Done), "the neighbour noticed");
+    }
+
+    /// The neighbour's tickets complete, the next connection is served, and nothing has panicked.
+    fn unharmed(mut self) {
+        for _ in 0..3 {
+            self.goes_on();
+        }
+        rustix::io::write(&self.event, &1u64.to_ne_bytes()).expect("a write");
+        assert_eq!(self.neighbour.outcome(), (99, Status::Done), "the neighbour noticed");
+        self.neighbour.still();
+        let mut next = Session::open(&self.socket());
+        let lane = next.lane(64).lane;
+        next.submit(&[word(lane, 1, 1)], &[]);
+        next.store(lane, 1);
+        assert_eq!(next.outcome(), (1, Status::Done));
+        assert!(self.daemon.runs());
+        let log = self.daemon.log();
+        assert!(!log.contains("panicked"), "{log}");
+    }
+}
