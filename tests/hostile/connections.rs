@@ -4,6 +4,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 
 use parkd::core::error::ErrorCode;
+use parkd::proto::entry::Status;
 use parkd::proto::limits::GREETINGS_MAX;
 use parkd::proto::message::{self, Opcode, encode};
 use rustix::event::EventfdFlags;
@@ -23,6 +24,8 @@ crate::for_each_executor! {
     two_thousand_connect_at_once,
     connections_without_fds_are_told_so,
     sessions_have_limits,
+    tickets_have_limits,
+    lanes_and_plans_have_limits,
     whoever_leaves_early_leaves_nothing,
 }
 
@@ -164,6 +167,49 @@ fn sessions_have_limits(executor: &Executor) {
     until("the sessions are gone", || {
         (scene.neighbour.wire.status()["sessions"] == 1).then_some(())
     });
+    scene.unharmed();
+}
+
+fn tickets_have_limits(executor: &Executor) {
+    let limits = "[limits]\ntickets = 96\ntickets_per_uid = 64\n";
+    for (limits, code) in
+        [(limits, ErrorCode::QuotaExceeded), ("[limits]\ntickets = 64\n", ErrorCode::LimitExceeded)]
+    {
+        let scene = Scene::new(executor, limits);
+        let mut session = Session::open(&scene.socket());
+        let lane = session.lane(64).lane;
+        // The neighbour has nine.
+        let tickets: Vec<_> = (1..=56).map(|number| word(lane, number, number)).collect();
+        assert_eq!(session.try_submit(&tickets, &[]).code(), code);
+        session.submit(&tickets[..55], &[]);
+        assert_eq!(session.try_submit(&tickets[55..], &[]).code(), code);
+        session.store(lane, 55);
+        for number in 1..=55 {
+            assert_eq!(session.outcome(), (number, Status::Done));
+        }
+        drop(session);
+        until("the session is gone", || {
+            (scene.neighbour.wire.status()["sessions"] == 1).then_some(())
+        });
+        scene.unharmed();
+    }
+}
+
+fn lanes_and_plans_have_limits(executor: &Executor) {
+    let scene = Scene::new(executor, "");
+    let session = Session::open(&scene.socket());
+    for lane in 0..64 {
+        assert_eq!(session.lane(64).lane, lane);
+    }
+    assert_eq!(session.lane_of("default", u32::MAX, 64).code(), ErrorCode::NoFreeLane);
+    let ask = |park: u32| {
+        let text = format!("flag:park_us={park},backstop_us=1000");
+        let body = message::Plan { by_name: 0, bytes: text.len() as u32 };
+        session.wire.ask(Opcode::Plan, 3, &body, text.as_bytes())
+    };
+    assert!((1..=64).all(|park| ask(park).body.is_ok()));
+    assert_eq!(ask(65).code(), ErrorCode::LimitExceeded);
+    assert!(ask(1).body.is_ok());
     scene.unharmed();
 }
 

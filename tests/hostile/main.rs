@@ -78,3 +78,15 @@ impl Scene {
         assert!(!log.contains("panicked"), "{log}");
     }
 }
+
+/// Bytes that look like chance, the same every time.
+fn noise(seed: u64, bytes: usize) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut byte = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state as u8
+    };
+    (0..bytes).map(|_| byte()).collect()
+}

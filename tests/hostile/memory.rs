@@ -7,12 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parkd::core::error::ErrorCode;
 use parkd::proto::entry::{Op, Status, SubmitEntry, TicketKind};
 use parkd::proto::layout::{SessionState, armed, lanes, rings};
+use parkd::shm::region::{ReadWrite, Region};
 use parkd::shm::words::{ReadWords, WriteWords};
-use rustix::fs::{FallocateFlags, OFlags, fallocate, fcntl_getfl, fcntl_setfl};
+use rustix::fs::{FallocateFlags, OFlags, SealFlags, fallocate, fcntl_getfl, fcntl_setfl};
 
-use super::Scene;
 use super::support::raw::{Session, fd, readable, word};
 use super::support::{Executor, until};
+use super::{Scene, noise};
 
 crate::for_each_executor! {
     a_submit_tail_that_jumps_ends_the_session,
@@ -25,6 +26,8 @@ crate::for_each_executor! {
     wake_spam_costs_no_neighbour_its_results,
     a_full_eventfd_that_blocks_holds_nobody_up,
     lanes_may_say_anything,
+    session_memory_is_sealed,
+    scribbling_ends_no_session_but_ones_own,
 }
 
 /// A session with a ticket that waits, one that is done, and one result unread.
@@ -321,5 +324,62 @@ fn lanes_may_say_anything(executor: &Executor) {
     session.published(numbers.len() as u32);
     answered += std::iter::from_fn(|| session.take()).count();
     assert_eq!(answered, numbers.len(), "each has one result");
+    scene.unharmed();
+}
+
+fn session_memory_is_sealed(executor: &Executor) {
+    let scene = Scene::new(executor, "");
+    let session = Session::open(&scene.socket());
+    for file in [&session.rings_fd, &session.lanes_fd, &session.status_fd] {
+        let bytes = rustix::fs::fstat(file).expect("fstat").st_size as u64;
+        for other in [0, bytes / 2, bytes + 4096] {
+            assert!(rustix::fs::ftruncate(file, other).is_err(), "{other} of {bytes} bytes");
+        }
+        // A seal of the client's would lock out a daemon that maps the memory anew.
+        let seal = rustix::fs::fcntl_add_seals(file, SealFlags::FUTURE_WRITE);
+        assert!(seal.is_err());
+    }
+    // What is every client's to read is nobody's to write.
+    let page = rustix::fs::fstat(&session.status_fd).expect("fstat").st_size as usize;
+    assert!(Region::<ReadWrite>::map(session.status_fd.as_fd(), page).is_err());
+    assert!(rustix::io::pwrite(&session.status_fd, &[1], 0).is_err());
+    scene.unharmed();
+}
+
+/// A client that has gone mad: words of its own memory change while the daemon reads them.
+fn scribbling_ends_no_session_but_ones_own(executor: &Executor) {
+    let mut scene = Scene::new(executor, "");
+    for seed in 1..=60 {
+        let session = victim(&scene);
+        let words = noise(seed, 4000);
+        for &[a, b, c, d, ref value @ ..] in words.as_chunks::<8>().0 {
+            let place = usize::from(u16::from_le_bytes([b, c]));
+            let value = u32::from_le_bytes(*value);
+            let value = if d % 2 == 0 { value % 70 } else { value };
+            let rings = session.welcome.submit_entries as usize * 64;
+            match a % 8 {
+                // The client's words, entries with some sense, anything, and the lanes.
+                0 => session.rings.store32(rings::SUBMIT_TAIL + place % 4 * 4, value % 4),
+                1 => session.rings.store32(rings::SUBMIT_TAIL + place % 4 * 4, value),
+                2 | 3 => {
+                    let entry = rings::SUBMIT_RING + place % 64 * 64;
+                    session.rings.store64(entry, u64::from(value % 3 + 1) | 0x100);
+                    session.rings.store32(entry + 4, value % 3);
+                }
+                4 => session.rings.store32(place * 4 % (4096 + 2 * rings), value),
+                5 => session.lanes.store64(lanes::lane(place as u32 % 64), value.into()),
+                6 => session.lanes.store32(lanes::bell(place as u32 % lanes::BELLS), value),
+                _ => session.ring(place as u32 % 2),
+            }
+        }
+        scene.goes_on();
+        // It was closed with a code, or is served on; either way it can leave.
+        if session.state() == Some(SessionState::Closed) {
+            session.wire.closed();
+        }
+    }
+    until("the sessions are gone", || {
+        (scene.neighbour.wire.status()["sessions"] == 1).then_some(())
+    });
     scene.unharmed();
 }

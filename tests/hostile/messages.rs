@@ -8,9 +8,9 @@ use parkd::proto::limits::MESSAGE_BYTES_MAX;
 use parkd::proto::message::{self, Hello, Opcode, encode, name_field};
 use parkd::proto::request::submit_tail;
 
-use super::Scene;
 use super::support::Executor;
 use super::support::raw::{self, Reply, Session, Wire, hello, word};
+use super::{Scene, noise};
 
 crate::for_each_executor! {
     garbage_is_refused,
@@ -21,6 +21,8 @@ crate::for_each_executor! {
     wrong_tickets_are_refused_whole,
     cookies_come_in_order,
     no_mutated_message_is_met_with_silence,
+    noise_under_a_right_header_is_answered,
+    requests_in_a_row_are_answered_in_order,
     a_control_session_has_no_tickets,
 }
 
@@ -29,18 +31,6 @@ fn refused(scene: &Scene, record: &[u8]) -> ErrorCode {
     let wire = Wire::connect(&scene.socket());
     wire.send(record);
     wire.parted()
-}
-
-/// Bytes that look like chance, the same every time.
-fn noise(seed: u64, bytes: usize) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut byte = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state as u8
-    };
-    (0..bytes).map(|_| byte()).collect()
 }
 
 fn garbage_is_refused(executor: &Executor) {
@@ -317,6 +307,59 @@ fn no_mutated_message_is_met_with_silence(executor: &Executor) {
         }
         scene.goes_on();
     }
+    scene.unharmed();
+}
+
+fn noise_under_a_right_header_is_answered(executor: &Executor) {
+    let mut scene = Scene::new(executor, "");
+    let mut session = Session::open(&scene.socket());
+    for opcode in 0..=Opcode::ALL.len() as u16 + 1 {
+        for seed in 0..40 {
+            let body = noise(seed << 8 | u64::from(opcode), seed as usize * 13 % 700);
+            let mut record = encode(opcode, session.cookie, &(), &body);
+            // Small numbers get further than large ones.
+            for byte in record[16..].iter_mut().filter(|byte| **byte < 200) {
+                *byte %= 3;
+            }
+            session.wire.send(&record);
+            let reply = session.wire.receive();
+            if reply.is_none_or(|reply| reply.closes() || reply.opcode == 0x800f) {
+                session.wire.closed();
+                session = Session::open(&scene.socket());
+            }
+        }
+        scene.goes_on();
+    }
+    scene.unharmed();
+}
+
+fn requests_in_a_row_are_answered_in_order(executor: &Executor) {
+    let scene = Scene::new(executor, "");
+    let session = Session::open(&scene.socket());
+    let plan = message::Plan { by_name: 0, bytes: 5 };
+    let status = message::StatusRequest { reserved: 0 };
+    let cancel = message::Cancel { user_data: 7 };
+    // Some are answered by the desk, some by FILL, some refused; more than may be asked at once.
+    // Requests of one kind keep their order, and none is forgotten.
+    let mut asked = Vec::new();
+    for cookie in 0..200u64 {
+        let record = match cookie % 4 {
+            0 => encode(Opcode::Plan as u16, cookie, &plan, b"block"),
+            1 => encode(Opcode::Cancel as u16, cookie, &cancel, &[]),
+            2 => encode(Opcode::Status as u16, cookie, &status, &[]),
+            _ => encode(77, cookie, &(), &[]),
+        };
+        session.wire.send(&record);
+        asked.push(cookie);
+    }
+    let mut answered: Vec<u64> =
+        asked.iter().map(|_| session.wire.receive().expect("an answer").cookie).collect();
+    for way in 0..4 {
+        let of = answered.iter().filter(|cookie| *cookie % 4 == way);
+        assert!(of.is_sorted(), "{answered:?}");
+    }
+    answered.sort_unstable();
+    assert_eq!(answered, asked);
     scene.unharmed();
 }
 

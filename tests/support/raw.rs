@@ -248,6 +248,8 @@ pub struct Session {
     pub lanes_fd: OwnedFd,
     /// The daemon's status page.
     pub status: Region<ReadOnly>,
+    /// The file behind it.
+    pub status_fd: OwnedFd,
     /// By which the daemon tells of results.
     pub eventfd: OwnedFd,
     /// By which producers ring, where bells are eventfds.
@@ -275,11 +277,11 @@ impl Session {
         let bell_fd = welcome.bell_kind == BellKind::Eventfd as u8;
         assert_eq!(reply.fds.len(), 4 + usize::from(bell_fd), "{welcome:?}");
         let bell = bell_fd.then(|| reply.fds.pop()).flatten();
-        let [rings_fd, lanes_fd, status, eventfd]: [OwnedFd; 4] =
+        let [rings_fd, lanes_fd, status_fd, eventfd]: [OwnedFd; 4] =
             reply.fds.try_into().expect("four fds");
         let (rings, _) = area::open_rings(&rings_fd).expect("rings");
         let (lanes, _) = area::open_lanes(&lanes_fd).expect("lanes");
-        let status = area::open_status(&status).expect("status page");
+        let status = area::open_status(&status_fd).expect("status page");
         Session {
             wire,
             welcome,
@@ -288,6 +290,7 @@ impl Session {
             lanes,
             lanes_fd,
             status,
+            status_fd,
             eventfd,
             bell,
             cookie: 1,

@@ -13,6 +13,7 @@ crate::for_each_executor! {
     a_deadline_ends_a_wait,
     a_past_deadline_ends_it_at_once,
     a_deadline_does_not_touch_its_neighbours,
+    a_deadline_may_be_as_far_as_time_goes,
     a_ticket_is_cancelled,
     what_is_over_cannot_be_cancelled,
     a_producer_fails_a_lane,
@@ -92,6 +93,22 @@ fn a_deadline_does_not_touch_its_neighbours(executor: &Executor) {
     session.store(lane, 4);
     assert_eq!(session.outcome(), (4, Status::Done));
     session.still();
+}
+
+fn a_deadline_may_be_as_far_as_time_goes(executor: &Executor) {
+    let daemon = Daemon::start(executor, "");
+    let mut session = Session::open(&daemon.socket());
+    let lane = session.lane(64).lane;
+    for (number, deadline_ns) in (1..).zip([u64::MAX, u64::MAX - 1, i64::MAX as u64 + 1]) {
+        for way in WAYS {
+            let entry = SubmitEntry { deadline_ns, ..word(lane, number, number) };
+            way.submit(&mut session, &[entry]);
+        }
+        session.still();
+        session.store(lane, number);
+        let both = [session.outcome(), session.outcome()];
+        assert_eq!(both, [(number, Status::Done); 2]);
+    }
 }
 
 fn a_ticket_is_cancelled(executor: &Executor) {
