@@ -222,6 +222,9 @@ registry! {
     67 ProducerDied Device, "the producer died at <number>",
         "The process that owns the lane's producer ended before the number was stored.",
         "Start the producer again and submit another ticket.";
+    68 InvalidArgument Client, "<argument>: <what is wrong>",
+        "A function of the library was given a value that it cannot take, as a null pointer.",
+        "Correct the call; include/parkd.h says what each argument may be.";
 }
 
 impl ErrorCode {
