@@ -20,7 +20,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("ctl", &["core", "proto", "host", "client"]),
     // It plays every part of a machine but the daemon's, and measures the others beside it.
     ("demo", &["core", "proto", "shm", "host", "client", "soft", "daemon"]),
-    ("bin", &["core", "daemon", "agent", "ctl", "demo", "soft"]),
+    ("bin", &["core", "client", "soft", "daemon", "agent", "ctl", "demo"]),
 ];
 
 /// Folders that unit tests may use beside those: the layouts that a test writes into memory, and
