@@ -1,6 +1,6 @@
 //! The naive host: polling, bounded ("naive").
 //!
-//! For machines where nothing better works. It *naps*: sleeps at most [`NAP`], then looks at every
+//! For machines where nothing better works. It *naps*: sleeps at most `NAP`, then looks at every
 //! watched word and asks epoll without waiting. It needs neither io_uring nor epoll_pwait2, and
 //! costs a wake-up every 200 us while FILL idles.
 //!

@@ -6,7 +6,7 @@
 //! ([`sync`]), which the code of rings, bells and pages names where it needs them. So one rule
 //! serves writable and read-only mappings (for the latter Rust promises Relaxed loads only).
 //!
-//! What a peer wrote is copied once, then checked: an index by [`ring::distance`], an entry by
+//! What a peer wrote is copied once, then checked: an index by [`ring`], an entry by
 //! `proto`, a header by [`header`]. Nothing here makes a system call except [`area`] and
 //! [`region`]: who has to wake or write an eventfd is told so and does it by its own means.
 
