@@ -29,16 +29,8 @@ for_each_executor! {
 fn compiled() -> Result<&'static Path, &'static str> {
     static PROGRAM: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let made = PROGRAM.get_or_init(|| {
-        let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("producer");
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/producer/producer.c");
-        let output = Command::new("cc")
-            .args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-O2", "-o"])
-            .args([&program, &source])
-            .output()
-            .map_err(|error| format!("no C compiler: cc: {error}"))?;
-        // A compiler that is there and refuses the program is no reason to skip.
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        Ok(program)
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        support::compiled(&root.join("tests/producer/producer.c"))
     });
     made.as_deref().map_err(String::as_str)
 }

@@ -86,6 +86,21 @@ pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
+/// Compiles a C program that is one file, and answers where it is; or says why it cannot be.
+pub fn compiled(source: &Path) -> Result<PathBuf, String> {
+    let name = source.file_stem().expect("a file's name");
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let output = Command::new("cc")
+        .args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O2", "-o"])
+        .arg(&program)
+        .arg(source)
+        .output()
+        .map_err(|error| format!("no C compiler: cc: {error}"))?;
+    // A compiler that is there and refuses the program is no reason to skip.
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Ok(program)
+}
+
 /// A folder of a test's own, for sockets and logs; removed in the end.
 #[derive(Debug)]
 pub struct Folder(PathBuf);
