@@ -63,7 +63,7 @@ pub fn io_uring() -> Result<UringHost> {
 /// The epoll host, for the calling thread.
 ///
 /// # Errors
-/// As [`io_uring`].
+/// As [`io_uring()`].
 pub fn gpu_reactor() -> Result<EpollHost> {
     EpollHost::new().map_err(refused)
 }
@@ -71,7 +71,7 @@ pub fn gpu_reactor() -> Result<EpollHost> {
 /// The naive host, for the calling thread.
 ///
 /// # Errors
-/// As [`io_uring`].
+/// As [`io_uring()`].
 pub fn naive() -> Result<NaiveHost> {
     NaiveHost::new().map_err(refused)
 }
