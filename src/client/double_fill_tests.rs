@@ -209,12 +209,10 @@ impl Fill {
 
     fn wake(&mut self, levers: &Levers) {
         fence(Ordering::SeqCst);
-        let now_armed = self.results.armed();
-        let how = armed::due(now_armed, self.told, self.result_tail);
+        let how = armed::due(self.results.armed(), &mut self.told, self.result_tail);
         if how == armed::NOT {
             return;
         }
-        self.told = now_armed;
         levers.wakes.fetch_add(1, Ordering::SeqCst);
         if how & armed::TAIL != 0 {
             futex::wake_one(FutexAddr::new(self.results.tail_address())).unwrap();

@@ -389,9 +389,10 @@ fn an_arming_is_told_once_and_in_its_way() {
     assert_eq!(bench.submit(word(2, 2)), [Effect::WakeTail { slot: 0 }]);
     assert_eq!(bench.submit(word(3, 3)), [], "told already");
     bench.shared.armed.set(armed::word(4, armed::BOTH));
-    assert_eq!(bench.submit(word(4, 4)), [], "taken before it armed");
     let both = [Effect::WakeTail { slot: 0 }, Effect::Notify { slot: 0 }];
-    assert_eq!(bench.submit(word(5, 5)), both);
+    assert_eq!(bench.submit(word(4, 4)), both, "taken before it armed, but told");
+    assert_eq!(bench.submit(word(5, 5)), both, "that did not count");
+    assert_eq!(bench.submit(word(6, 6)), [], "this did");
 }
 
 #[test]

@@ -85,14 +85,10 @@ impl<P: Ports> Session<P> {
     }
 
     /// Makes the wake that the client's armed word asks for; a full fence lies between the tail
-    /// and this look. One arming is told once, of a result past it ([`armed::due`]).
+    /// and this look. One arming is told once of what came after it ([`armed::due`]).
     pub fn tell(&mut self, cx: &mut Context<'_>) {
-        let now_armed = self.ports.armed();
-        let how = armed::due(now_armed, self.told, self.table.parts().header.result_tail);
-        if how == armed::NOT {
-            return;
-        }
-        self.told = now_armed;
+        let tail = self.table.parts().header.result_tail;
+        let how = armed::due(self.ports.armed(), &mut self.told, tail);
         let slot = self.slot;
         if how & armed::TAIL != 0 {
             cx.stats.tail_wakes += 1;

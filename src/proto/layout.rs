@@ -123,9 +123,10 @@ pub mod status {
 /// How a client wants to be told of results: its `armed` word. The low two bits say how, the others
 /// are the low bits of the position up to which it had taken results when it armed.
 ///
-/// The daemon tells an arming once, and only of a result past that position. Were it to tell of
-/// one that the client had taken before it armed, the wake could come before the client sleeps
-/// and be lost, and the next result would find the arming answered.
+/// The daemon tells an arming of the results past that position once. Of those before it, which the
+/// client took while they were being published, it tells too, but that does not count: such a wake
+/// can come before the client sleeps and be lost, and yet be what another of its threads, which
+/// armed earlier, sleeps for.
 pub mod armed {
     /// It looks by itself.
     pub const NOT: u32 = 0;
@@ -143,11 +144,18 @@ pub mod armed {
         (head << 2) | (how & HOW)
     }
 
-    /// How to tell a client whose word is `armed` of the results before position `tail`: [`NOT`]
-    /// where it does not ask, took them all before it armed, or was told of this arming already,
-    /// `told` being its word then (0 before the first).
-    pub const fn due(armed: u32, told: u32, tail: u32) -> u32 {
-        if armed == told || (armed ^ word(tail, NOT)) & !HOW == 0 { NOT } else { armed & HOW }
+    /// How to tell a client whose word is `armed` of the results before position `tail`, which were
+    /// just published: [`NOT`] where it does not ask, or was told already of what came after this
+    /// arming. `told` is the daemon's memory of that: its word then, 0 before the first.
+    pub const fn due(armed: u32, told: &mut u32, tail: u32) -> u32 {
+        if armed == *told {
+            return NOT;
+        }
+        let past = (armed ^ word(tail, NOT)) & !HOW != 0;
+        if past {
+            *told = armed;
+        }
+        armed & HOW
     }
 }
 

@@ -136,7 +136,8 @@ impl<M: WriteWords> ResultConsumer<M> {
     /// Asks to be woken for the next result, by the means `how` (one of [`armed`]). Answers the
     /// tail to wait on. Now look once more ([`ResultConsumer::ready`]); only if nothing is there
     /// wait: FUTEX_WAIT while the tail holds this value, or poll the eventfd. Then take what is
-    /// there and arm again before the next wait: the daemon answers an arming once.
+    /// there and arm again before the next wait: the daemon answers an arming once. Threads that
+    /// share a consumer arm for all who wait (`how` of them all), and look, under one lock.
     pub fn arm(&self, how: u32) -> u32 {
         self.memory.store32(rings::ARMED, armed::word(self.head, how));
         // Meets the daemon's fence between its tails and its look at `armed`.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use loom::sync::Mutex;
 use loom::thread;
 use parkd_loom::check;
 use parkd_loom::futex::Futex;
@@ -131,7 +132,7 @@ fn the_client_sees_its_result_or_the_daemon_sees_it_armed() {
             producer.write(0, result(1));
             producer.publish(1);
             fence(Ordering::SeqCst);
-            armed::due(producer.armed(), 0, 1) == armed::TAIL
+            armed::due(producer.armed(), &mut 0, 1) == armed::TAIL
         });
         let consumer = ResultConsumer::new(memory, sizes).unwrap();
         let tail = consumer.arm(armed::TAIL);
@@ -156,9 +157,8 @@ fn a_client_that_parks_after_each_look_gets_all_results() {
                 producer.write(position, result(u64::from(number)));
                 producer.publish(position.wrapping_add(1));
                 fence(Ordering::SeqCst);
-                let armed = producer.armed();
-                if armed::due(armed, told, position.wrapping_add(1)) == armed::TAIL {
-                    told = armed;
+                let tail = position.wrapping_add(1);
+                if armed::due(producer.armed(), &mut told, tail) == armed::TAIL {
                     kernel.wake();
                 }
             }
@@ -181,5 +181,68 @@ fn a_client_that_parks_after_each_look_gets_all_results() {
         }
         daemon.join().unwrap();
         assert_eq!(memory.load32(rings::RESULT_HEAD), 1);
+    });
+}
+
+/// A client whose threads share one consumer: results taken by anybody are counted for all.
+struct Client {
+    consumer: ResultConsumer<Arc<Memory>>,
+    how: u32,
+    taken: u64,
+}
+
+impl Client {
+    fn collect(&mut self) {
+        self.taken += self.consumer.by_ref().count() as u64;
+        self.consumer.advance();
+    }
+
+    /// The tail to sleep at, unless a result is there.
+    fn arm(&mut self, how: u32) -> Option<u32> {
+        self.how |= how;
+        let tail = self.consumer.arm(self.how);
+        (!self.consumer.ready()).then_some(tail)
+    }
+}
+
+#[test]
+fn another_thread_that_takes_results_and_arms_does_not_silence_the_sleeper() {
+    check(3, || {
+        let (memory, sizes) = Memory::rings(0);
+        let futex = Arc::new(Futex::default());
+        let producer = ResultProducer::new(memory.clone(), sizes).unwrap();
+        let kernel = futex.clone();
+        let daemon = thread::spawn(move || {
+            let mut told = 0;
+            for position in 0..2 {
+                producer.write(position, result(0));
+                producer.publish(position + 1);
+                fence(Ordering::SeqCst);
+                if armed::due(producer.armed(), &mut told, position + 1) & armed::TAIL != 0 {
+                    kernel.wake();
+                }
+            }
+        });
+        let consumer = ResultConsumer::new(memory.clone(), sizes).unwrap();
+        let client = Arc::new(Mutex::new(Client { consumer, how: armed::NOT, taken: 0 }));
+        let other = client.clone();
+        let other = thread::spawn(move || {
+            let mut client = other.lock().unwrap();
+            client.collect();
+            client.arm(armed::NOTIFY);
+        });
+        loop {
+            let mut client = client.lock().unwrap();
+            client.collect();
+            if client.taken == 2 {
+                break;
+            }
+            if let Some(tail) = client.arm(armed::TAIL) {
+                drop(client);
+                futex.wait(&memory, rings::RESULT_TAIL, tail);
+            }
+        }
+        daemon.join().unwrap();
+        other.join().unwrap();
     });
 }
