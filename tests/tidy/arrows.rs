@@ -84,6 +84,21 @@ fn arrows_between_folders_run_one_way() {
 }
 
 #[test]
+fn the_architecture_shows_the_same_arrows() {
+    let path = super::source::root().join("docs/ARCHITECTURE.md");
+    let page = std::fs::read_to_string(path).unwrap();
+    let house = page.split("\n## ").find(|section| section.starts_with("The house")).unwrap();
+    let rows = house.lines().filter(|line| line.starts_with("| `")).map(|line| {
+        let cells: Vec<&str> = line.trim_end_matches(" |").split(" | ").collect();
+        (cells[0].trim_matches(['|', ' ', '`']).to_owned(), cells[cells.len() - 1].to_owned())
+    });
+    let quoted = |used: &[&str]| used.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>();
+    let shown =
+        MAY_USE.iter().map(|(folder, used)| ((*folder).to_owned(), quoted(used).join(", ")));
+    assert_eq!(rows.collect::<Vec<_>>(), shown.collect::<Vec<_>>());
+}
+
+#[test]
 fn the_table_of_arrows_has_no_cycle() {
     let place = |name: &str| MAY_USE.iter().position(|(folder, _)| *folder == name);
     for (at, (folder, used)) in MAY_USE.iter().enumerate() {
