@@ -30,3 +30,8 @@ pub mod proto;
 pub mod shm;
 #[cfg(all(feature = "std", target_os = "linux"))]
 pub mod soft;
+
+/// The example of the README compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;
