@@ -11,7 +11,6 @@ use super::poller::Source;
 use super::wire;
 use crate::core::error::{Error, ErrorCode};
 use crate::core::time::DurNs;
-use crate::daemon::log;
 use crate::host::identity::Peer;
 use crate::host::{clock, fds};
 use crate::proto::limits::{GREETINGS_MAX, HELLO_TIMEOUT_MS};
@@ -35,7 +34,10 @@ impl Desk {
                 Err(Errno::MFILE | Errno::NFILE) => return self.turn_away(),
                 // The peer went away while it waited, or a signal came.
                 Err(Errno::CONNABORTED | Errno::INTR) => {}
-                Err(errno) => return tracing::warn!("accept: {errno}"),
+                Err(errno) => {
+                    let error = Error::new(ErrorCode::SystemFailed, format!("accept: {errno}"));
+                    return self.complaints.about("", &error);
+                }
             }
         }
     }
@@ -57,7 +59,7 @@ impl Desk {
             Ok(peer) => peer,
             Err(e) => {
                 let text = format!("SO_PEERCRED: {e}");
-                return log::warning(&Error::new(ErrorCode::SystemFailed, text));
+                return self.complaints.about("", &Error::new(ErrorCode::SystemFailed, text));
             }
         };
         // A peer of another PID namespace has no number here.
@@ -65,7 +67,7 @@ impl Desk {
         let who = Credentials { pid, uid: peer.uid };
         if let Err(error) = self.setup.allow.check(peer.uid, peer.gid, &peer.groups) {
             let _ = wire::send(socket.as_fd(), &message::error(0, &error, 0, true), &[]);
-            return log::warning(&error);
+            return self.complaints.about(&format!("pid {pid}"), &error);
         }
         while self.greeting.len() >= GREETINGS_MAX as usize {
             if let Some(oldest) = self.greeting.pop_front() {
@@ -75,7 +77,7 @@ impl Desk {
         let pidfd = fds::pidfd_of_peer(socket.as_fd())
             .inspect_err(|e| {
                 let text = format!("pid {pid}: {e}");
-                log::warning(&Error::new(ErrorCode::PidfdUnavailable, text));
+                self.complaints.about("", &Error::new(ErrorCode::PidfdUnavailable, text));
             })
             .ok();
         self.serial = self.serial.wrapping_add(1);
@@ -86,7 +88,7 @@ impl Desk {
             peer.pidfd.iter().try_for_each(|fd| self.poller.watch(Source::Process(serial), fd))
         });
         if let Err(error) = watched {
-            return log::warning(&error);
+            return self.complaints.about(&format!("pid {pid}"), &error);
         }
         self.peers.insert(serial, peer);
         self.greeting.push_back(serial);

@@ -9,6 +9,7 @@
 //! fault ends that peer; the desk sleeps without a time-out while nobody greets or parts.
 
 mod accept;
+mod complaints;
 mod greet;
 mod peer;
 mod poller;
@@ -21,6 +22,7 @@ mod wire;
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
 
+use self::complaints::Complaints;
 use self::peer::{Delivery, Peer, Phase};
 use self::poller::{Poller, Source};
 use self::quota::Quotas;
@@ -87,6 +89,7 @@ pub struct Desk {
     serial: u32,
     quotas: Quotas,
     inbox: Inbox,
+    complaints: Complaints,
     /// Commands that FILL's queue had no room for.
     backlog: VecDeque<Command>,
     /// Kept open to have a fd when there is none.
@@ -117,6 +120,7 @@ impl Desk {
             serial: 0,
             quotas: Quotas::default(),
             inbox: Inbox::new(),
+            complaints: Complaints::default(),
             backlog: VecDeque::new(),
             spare: accept::spare(),
             started: clock::now(),
@@ -265,7 +269,7 @@ impl Desk {
         }
         self.leave_session(serial, error);
         let Some(peer) = self.peers.get_mut(&serial) else { return };
-        tracing::warn!(peer = peer.label(), code = error.code.number(), "closed: {error}");
+        self.complaints.about(&peer.label(), error);
         peer.phase = Phase::Parting;
         peer.deadline = clock::now() + PARTING;
         self.parting.push_back(serial);
