@@ -100,6 +100,9 @@ fn two_thousand_connect_at_once(executor: &Executor) {
     Session::open(&scene.socket());
     drop(wires);
     until("all are gone", || (scene.daemon.fds() == before).then_some(()));
+    // Who misbehaves does not fill the log.
+    let lines = scene.daemon.log().lines().count();
+    assert!((20..1000).contains(&lines), "{lines} lines");
     scene.unharmed();
 }
 

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// How long anything may take before it counts as never.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What drives FILL in a test.
 #[derive(Clone, Copy, Debug)]
