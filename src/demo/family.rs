@@ -122,6 +122,20 @@ impl<'a> Family<'a> {
         }
     }
 
+    /// Which member died, if one does until `until`: asked once another says that it failed, which
+    /// may be known earlier than the death that it failed of.
+    pub(super) fn death(&mut self, until: MonoNs) -> Result<Option<DemoError>, DemoError> {
+        loop {
+            let killed = |member: &&Member| member.ended.is_some_and(|status| !status.success());
+            if let Some(member) = self.members.iter().find(killed) {
+                return Ok(member.check().err());
+            }
+            if !self.sleep(until)? {
+                return Ok(None);
+            }
+        }
+    }
+
     /// Sleeps until something can be heard, and reads it; false when `until` has passed.
     fn sleep(&mut self, until: MonoNs) -> Result<bool, DemoError> {
         let left = until.since(clock::now()).0;

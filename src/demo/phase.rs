@@ -26,6 +26,8 @@ use crate::host::signals::Signals;
 const READY: DurNs = DurNs(20_000_000_000);
 /// From the word to start to the start: enough for every client to have read it.
 const LEAD: DurNs = DurNs(200_000_000);
+/// From a client's failure to the death that it failed of, at most.
+const BLAME: DurNs = DurNs(1_000_000_000);
 /// Between two tries to reach a daemon that starts.
 const RETRY: DurNs = DurNs(5_000_000);
 /// Steps of the progress bar in a second.
@@ -219,7 +221,8 @@ impl Run<'_> {
         let Some((id, line)) = self.family.hear(until)? else { return Ok(None) };
         match serde_json::from_str(&line) {
             Ok(ClientSays::Failed(what)) => {
-                Err(DemoError::Child { child: self.family.name(id).to_owned(), what })
+                let failed = DemoError::Child { child: self.family.name(id).to_owned(), what };
+                Err(self.family.death(clock::now() + BLAME)?.unwrap_or(failed))
             }
             Ok(says) => Ok(Some((id, says))),
             Err(_) => Err(self.senseless(id, &line)),
