@@ -2,7 +2,8 @@
 //!
 //! The crate is the daemon, its client library and the parts both are made of, in folders whose
 //! imports run one way (`docs/ARCHITECTURE.md` has the table; `tests/tidy.rs` enforces it).
-//! Without the feature `std`, and on targets other than Linux, only [`core`] remains.
+//! Without the feature `std` only [`core`] remains; on targets other than Linux the daemon and its
+//! clients are missing, and waits in process stand on [`host::std_host`].
 #![cfg_attr(not(any(feature = "std", test)), no_std)]
 #![deny(unsafe_code)]
 
@@ -20,7 +21,7 @@ pub mod daemon;
 pub mod demo;
 #[cfg(feature = "std")]
 pub mod engine;
-#[cfg(all(feature = "std", target_os = "linux"))]
+#[cfg(feature = "std")]
 #[allow(unsafe_code)]
 pub mod host;
 #[cfg(feature = "std")]
