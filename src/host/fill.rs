@@ -138,8 +138,9 @@ impl Default for EventBatch {
 /// The host of one FILL thread. Made and used on that thread.
 ///
 /// Errors of any call are the host's own (kernel memory, a broken ring) and fatal to the daemon;
-/// what is wrong with a single watch comes as its event. fds that are passed in are not owned:
-/// cancel what watches an fd *before* closing it. An fd's number is watched once at a time.
+/// what is wrong with a single watch comes as its event. fds that are passed in are not owned, and
+/// what is queued names them by number: cancel what watches an fd *and* flush before it is closed,
+/// or its number given to anybody who may. An fd's number is watched once at a time.
 pub trait FillHost {
     /// The executor's name, as in the configuration, the log and the status.
     const LABEL: &'static str;
