@@ -25,6 +25,22 @@ use super::slots::{Delivered, SlotId, Slots};
 use super::waiter::{Calls, Waiter};
 use super::wire;
 
+/// Entries that may lie in the submission ring without the daemon having been woken for them.
+const QUIET_MAX: u32 = 8;
+
+/// What the daemon has to be told of the submission ring.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Telling {
+    /// Nothing new.
+    #[default]
+    Nothing,
+    /// There are entries, and none that it must see before it next ends a ticket of this session:
+    /// after that it looks at the doorbell by itself.
+    Quiet,
+    /// There are entries that it must see now.
+    Wake,
+}
+
 /// Results taken in one go.
 const COLLECT_BATCH: usize = 256;
 
@@ -54,8 +70,10 @@ pub(super) struct Ledger {
     keys: u64,
     /// Whom to call once the lock is free.
     pub(super) calls: Calls,
-    /// The submission ring has entries that the daemon was not told of.
-    pub(super) bell: bool,
+    /// What the daemon was not told of the submission ring.
+    pub(super) bell: Telling,
+    /// By lane: the ticket that was sent off last, and its target.
+    last: Vec<Option<(SlotId, u64)>>,
 }
 
 impl Ledger {
@@ -78,7 +96,8 @@ impl Ledger {
             ended: None,
             keys: 0,
             calls: Calls::default(),
-            bell: false,
+            bell: Telling::Nothing,
+            last: Vec::new(),
         })
     }
 
@@ -163,8 +182,8 @@ impl Ledger {
         if self.slots.room() == 0 {
             self.collect();
         }
-        let id = self.push_ticket(ticket)?;
-        self.publish();
+        let (id, telling) = self.push_ticket(ticket)?;
+        self.publish(telling);
         Ok(id)
     }
 
@@ -184,20 +203,40 @@ impl Ledger {
         if tickets.len() > room as usize {
             return Err(self.no_credit(tickets.len(), room));
         }
+        let mut telling = Telling::Nothing;
         for ticket in tickets {
-            opened(self.push_ticket(ticket)?);
+            let (id, one) = self.push_ticket(ticket)?;
+            telling = telling.max(one);
+            opened(id);
         }
-        self.publish();
+        self.publish(telling);
         Ok(())
     }
 
-    fn push_ticket(&mut self, ticket: &Outgoing) -> Result<SlotId> {
+    fn push_ticket(&mut self, ticket: &Outgoing) -> Result<(SlotId, Telling)> {
         let Some(id) = self.slots.open(ticket.tag) else { return Err(self.no_credit(1, 0)) };
         let pushed = self.push(SubmitEntry { user_data: id.user_data(), ..ticket.entry });
         if !matches!(pushed, Ok(true)) {
             self.slots.revoke(id);
         }
-        if pushed? { Ok(id) } else { Err(self.no_credit(1, 0)) }
+        if pushed? { Ok((id, self.telling(id, &ticket.entry))) } else { Err(self.no_credit(1, 0)) }
+    }
+
+    /// What the daemon has to be told of a ticket that was pushed. One that waits behind another
+    /// of its lane cannot complete before that one does, so the daemon need not wake for it.
+    fn telling(&mut self, id: SlotId, entry: &SubmitEntry) -> Telling {
+        let lane = entry.source as usize;
+        if self.last.len() <= lane {
+            self.last.resize(lane + 1, None);
+        }
+        let before = self.last[lane].replace((id, entry.target));
+        let is_behind = before.is_some_and(|(before, target)| {
+            // Less than half the range of either width, so that the order is theirs as well.
+            let ahead = entry.target.wrapping_sub(target);
+            ahead < 1 << 31 && self.slots.outstanding(before)
+        });
+        let few = self.submit.in_flight().is_ok_and(|waiting| waiting <= QUIET_MAX);
+        if is_behind && few && entry.deadline_ns == 0 { Telling::Quiet } else { Telling::Wake }
     }
 
     fn no_credit(&self, asked: usize, room: u32) -> Error {
@@ -206,9 +245,14 @@ impl Ledger {
         Error::new(ErrorCode::CreditExceeded, text)
     }
 
-    fn publish(&mut self) {
+    fn publish(&mut self, telling: Telling) {
         self.submit.publish();
-        self.bell = true;
+        self.bell = self.bell.max(telling);
+    }
+
+    /// Whether a result is there that nobody has taken.
+    pub(super) fn has_result(&self) -> bool {
+        self.results.ready()
     }
 
     /// Pushes an entry; false where the ring is full.
@@ -256,7 +300,7 @@ impl Ledger {
         let pushed =
             self.push(SubmitEntry { op, source: lane, target, ..SubmitEntry::default() })?;
         if pushed {
-            self.publish();
+            self.publish(Telling::Wake);
         }
         Ok(pushed)
     }
@@ -310,7 +354,7 @@ impl Ledger {
             self.owed.pop();
         }
         if paid {
-            self.publish();
+            self.publish(Telling::Wake);
         }
     }
 

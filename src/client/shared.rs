@@ -23,7 +23,7 @@ use crate::shm::ring::RingSizes;
 use crate::shm::status::StatusReader;
 use crate::shm::words::ReadWords;
 
-use super::ledger::Ledger;
+use super::ledger::{Ledger, Telling};
 use super::waiter::Calls;
 use super::wire::Wire;
 
@@ -106,7 +106,7 @@ impl Shared {
     /// The ledger again, for a thread that had it before.
     pub(super) fn reopen(&self) -> Access<'_> {
         let ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
-        Access { ledger, after: After { shared: self, calls: Calls::default(), bell: false } }
+        Access { ledger, after: After { shared: self, calls: Calls::default(), wake: false } }
     }
 
     pub(super) fn wire(&self) -> &Wire {
@@ -196,19 +196,28 @@ pub(super) struct Access<'a> {
 struct After<'a> {
     shared: &'a Shared,
     calls: Calls,
-    bell: bool,
+    wake: bool,
 }
 
 impl Drop for Access<'_> {
     fn drop(&mut self) {
         self.after.calls = std::mem::take(&mut self.ledger.calls);
-        self.after.bell = std::mem::take(&mut self.ledger.bell);
+        self.after.wake = match std::mem::take(&mut self.ledger.bell) {
+            Telling::Nothing => false,
+            Telling::Wake => true,
+            // The bell's fence stands between our entry and this look at the results, the daemon's
+            // between its results and its look at the bell: where the ticket ahead has ended and
+            // the daemon has gone to sleep without seeing our entry, its result is here.
+            Telling::Quiet => {
+                self.after.shared.doorbell.ring() == Ring::MustWake && self.ledger.has_result()
+            }
+        };
     }
 }
 
 impl Drop for After<'_> {
     fn drop(&mut self) {
-        if self.bell {
+        if self.wake {
             self.shared.ring(&self.shared.doorbell);
         }
         self.calls.make();

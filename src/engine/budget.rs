@@ -10,6 +10,10 @@ use crate::core::time::{DurNs, MonoNs};
 /// Wall time whose share a bucket holds at most, in nanoseconds.
 pub const CAPACITY_NS: u64 = 20_000_000;
 
+/// What a bucket must hold for its session to begin looking hot, in nanoseconds: less would buy a
+/// few looks at the price of going from hot to asleep and back.
+pub const QUANTUM_NS: i64 = 20_000;
+
 /// A session's bucket.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
@@ -23,14 +27,14 @@ impl Budget {
         Budget { tokens_ns: share(CAPACITY_NS, percent, 1), filled: MonoNs(0) }
     }
 
-    /// Fills the bucket up to `now` and tells whether anything is in it. `sharers` is the number
-    /// of sessions that share the percentage.
-    pub fn may_spend(&mut self, now: MonoNs, percent: u32, sharers: u32) -> bool {
+    /// Fills the bucket up to `now` and tells whether there is enough in it: a quantum to begin,
+    /// anything to go on. `sharers` is the number of sessions that share the percentage.
+    pub fn may_spend(&mut self, now: MonoNs, percent: u32, sharers: u32, go_on: bool) -> bool {
         let elapsed = now.since(self.filled).0.min(CAPACITY_NS);
         self.filled = now;
         let full = share(CAPACITY_NS, percent, 1);
         self.tokens_ns = (self.tokens_ns + share(elapsed, percent, sharers)).min(full);
-        self.tokens_ns > 0
+        self.tokens_ns >= if go_on { 1 } else { QUANTUM_NS }
     }
 
     /// Takes what was spent.
@@ -60,7 +64,7 @@ mod tests {
         let end = 2_000_000_000;
         for now in (0..end).step_by(step.0 as usize) {
             for bucket in &mut buckets {
-                if bucket.may_spend(MonoNs(now), 30, 3) {
+                if bucket.may_spend(MonoNs(now), 30, 3, true) {
                     bucket.charge(DurNs(step.0 / 3));
                     spent += step.0 / 3;
                 }
@@ -73,6 +77,6 @@ mod tests {
     #[test]
     fn nothing_is_spent_at_zero_percent() {
         let mut bucket = Budget::new(0);
-        assert!(!bucket.may_spend(MonoNs(1_000_000_000), 0, 1));
+        assert!(!bucket.may_spend(MonoNs(1_000_000_000), 0, 1, true));
     }
 }

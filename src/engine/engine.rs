@@ -92,9 +92,11 @@ pub struct Engine<P: Ports> {
     hot: Vec<HotLane>,
     hot_since: MonoNs,
     dirty: Vec<u16>,
+    published: Vec<u16>,
     effects: Vec<Effect>,
     accounts: Accounts,
     sharers: u32,
+    lead: DurNs,
     stats: Stats,
 }
 
@@ -122,9 +124,11 @@ impl<P: Ports> Engine<P> {
             hot: Vec::with_capacity(64),
             hot_since: MonoNs::MAX,
             dirty: Vec::with_capacity(slots as usize),
+            published: Vec::with_capacity(slots as usize),
             effects: Vec::with_capacity(256),
             accounts: Accounts::default(),
             sharers: 0,
+            lead: DurNs::ZERO,
             stats: Stats::default(),
         }
     }
@@ -166,6 +170,7 @@ impl<P: Ports> Engine<P> {
         let mut cx = Context {
             now,
             config: &self.config,
+            lead: self.lead,
             effects: &mut self.effects,
             stats: &mut self.stats,
             accounts: &mut self.accounts,
@@ -327,12 +332,24 @@ impl<P: Ports> Engine<P> {
 
     /// Does what is due at `now`.
     pub fn run_due(&mut self, now: MonoNs) {
+        let slack = now + DurNs(self.config.park.0);
         while let Some(slot) = self.schedule.first() {
-            if self.next_due() > now {
+            let due = self.next_due();
+            if due > slack {
                 break;
             }
             self.with(slot as u16, now, |session, cx| session.run_due(cx));
+            // Not before its time after all.
+            if due > now && self.next_due() == due {
+                break;
+            }
         }
+    }
+
+    /// Sets how much later than asked for the caller wakes from a sleep: predicted sleeps that
+    /// begin from now on end so much earlier.
+    pub fn set_lead(&mut self, lead: DurNs) {
+        self.lead = lead;
     }
 
     /// Whether any lane is to be looked at in the next turn, without sleeping.
@@ -372,10 +389,12 @@ impl<P: Ports> Engine<P> {
 
     /// Publishes what the turn has written: every tail, one fence, then the wakes.
     pub fn publish(&mut self, now: MonoNs) {
+        self.published.clear();
         if self.dirty.is_empty() {
             return;
         }
-        let dirty = core::mem::take(&mut self.dirty);
+        core::mem::swap(&mut self.published, &mut self.dirty);
+        let dirty = core::mem::take(&mut self.published);
         for &slot in &dirty {
             self.with(slot, now, |session, _| session.publish_tail());
         }
@@ -385,8 +404,12 @@ impl<P: Ports> Engine<P> {
         for &slot in &dirty {
             self.with(slot, now, |session, cx| session.tell(cx));
         }
-        self.dirty = dirty;
-        self.dirty.clear();
+        self.published = dirty;
+    }
+
+    /// The sessions for which the last [`Engine::publish`] had results.
+    pub fn published(&self) -> &[u16] {
+        &self.published
     }
 
     /// What is to be done, oldest first; taken out.

@@ -21,7 +21,7 @@ use crate::core::bands::Bands;
 use crate::core::error::{Error, ErrorCode, Result};
 use crate::core::line::Width;
 use crate::core::points::PointTable;
-use crate::core::time::MonoNs;
+use crate::core::time::{DurNs, MonoNs};
 use crate::proto::limits::{SESSION_PLANS_MAX, SESSION_POINTS_MAX};
 
 /// A lane in the engine's hot list.
@@ -35,6 +35,8 @@ pub struct HotLane {
 pub struct Context<'a> {
     pub now: MonoNs,
     pub config: &'a Config,
+    /// How much later than asked for the caller wakes.
+    pub lead: DurNs,
     pub effects: &'a mut Vec<Effect>,
     pub stats: &'a mut Stats,
     pub accounts: &'a mut Accounts,
@@ -44,6 +46,20 @@ pub struct Context<'a> {
     pub dirty: &'a mut Vec<u16>,
     /// Sessions whose lanes have tickets.
     pub sharers: &'a mut u32,
+}
+
+/// A bounded park may end early: one that has less than this part of a park left is ended with
+/// what is due now, so that the looks of several lanes share a wake-up.
+const SLACK_PARTS: u64 = 4;
+
+impl Context<'_> {
+    /// How much earlier than its due time a lane in this mode may be looked at.
+    pub fn slack_of(&self, mode: Mode) -> DurNs {
+        match mode {
+            Mode::Warm => DurNs(self.config.park.0 / SLACK_PARTS),
+            _ => DurNs::ZERO,
+        }
+    }
 }
 
 /// The table's bytes, known to hold a table of `layout`.

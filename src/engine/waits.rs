@@ -90,6 +90,7 @@ impl<P: Ports> Session<P> {
         let row = self.table.parts().rows[at as usize];
         let plan = self.plan_of(cx, &row, self.lanes[lane as usize].device);
         let sleep = plan.predict.and_then(|predict| self.points.sleep(row.point, &predict));
+        let sleep = sleep.map(|sleep| sleep.saturating_sub(cx.lead));
         let entry = &mut self.lanes[lane as usize];
         let start = MonoNs(row.submitted_ns).max(entry.last_done);
         entry.head_target = row.target;
@@ -162,7 +163,7 @@ impl<P: Ports> Session<P> {
         let (percent, sharers) = (cx.config.spin_budget_percent, *cx.sharers);
         let hot_already = self.lanes[lane as usize].mode == Mode::Hot;
         let room = hot_already || self.hot_lanes < SESSION_HOT_LANES_MAX;
-        let may = room && self.budget.may_spend(cx.now, percent, sharers);
+        let may = room && self.budget.may_spend(cx.now, percent, sharers, hot_already);
         cx.stats.hot_refused += u64::from(!may);
         may
     }
@@ -216,7 +217,7 @@ impl<P: Ports> Session<P> {
     pub fn run_due(&mut self, cx: &mut Context<'_>) {
         while let Some(lane) = self.due.first() {
             let entry = &self.lanes[lane as usize];
-            if entry.due > cx.now {
+            if entry.due > cx.now + cx.slack_of(entry.mode) {
                 break;
             }
             cx.stats.due_looks += 1;

@@ -14,6 +14,7 @@
 mod bells;
 mod doorbell;
 mod effects;
+mod overshoot;
 mod requests;
 mod seats;
 mod token;
@@ -23,6 +24,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 
 use self::bells::Owed;
+use self::overshoot::Overshoot;
 use self::seats::Seats;
 use self::token::Named;
 use super::command::{FillEnd, Reply};
@@ -35,6 +37,7 @@ use crate::core::time::{DurNs, Idle, MonoNs};
 use crate::engine::{Config, Effect, Engine};
 use crate::host::clock::{self, MonoClock};
 use crate::host::fill::{EventBatch, FillHost};
+use crate::host::wordpark::WordPark;
 
 use crate::proto::limits::SESSIONS_MAX;
 use crate::shm::region::{ReadWrite, Region};
@@ -62,6 +65,9 @@ pub struct Fill<H: FillHost> {
     events: EventBatch,
     effects: Vec<Effect>,
     park: DurNs,
+    overshoot: Overshoot,
+    /// Between two hot turns.
+    word_park: WordPark,
 
     turns: u64,
     now: MonoNs,
@@ -81,6 +87,8 @@ impl<H: FillHost> Fill<H> {
         let mut fill = Fill {
             host,
             park: config.park,
+            overshoot: Overshoot::default(),
+            word_park: WordPark::detect(),
             engine: Engine::new(config, SESSIONS_MAX as u16),
             seats: Seats::new(),
             end,
@@ -155,13 +163,26 @@ impl<H: FillHost> Fill<H> {
     fn end_turn(&mut self, more_tasks: bool) -> io::Result<()> {
         self.engine.run_due(self.now);
         self.engine.look_hot(self.now);
-        self.engine.publish(self.now);
+        let rung = self.publish();
         self.effects()?;
-        if more_tasks || self.more_commands || self.engine.is_hot() {
-            self.stay_awake(more_tasks)
+        if more_tasks || rung || self.more_commands || self.engine.is_hot() {
+            self.stay_awake(more_tasks || rung)
         } else {
             self.sleep()
         }
+    }
+
+    /// Publishes results, then looks at the doorbells of those they are for; `true` when one
+    /// moved. A client makes no wake for tickets that wait behind others of their lane: what it
+    /// has sent by the time when one of those ends is seen here, and what comes later knows that
+    /// it has ended, since a full fence lies between the two on both sides.
+    fn publish(&mut self) -> bool {
+        self.engine.publish(self.now);
+        let mut rung = false;
+        for at in 0..self.engine.published().len() {
+            rung |= self.read_bells_of(self.engine.published()[at]);
+        }
+        rung
     }
 
     /// Every ticket has been ended: their clients are told.
@@ -209,7 +230,7 @@ impl<H: FillHost> Fill<H> {
         self.end.flush();
         self.host.flush()?;
         if !busy {
-            std::hint::spin_loop();
+            self.word_park.pause();
         }
         Ok(())
     }
@@ -232,7 +253,9 @@ impl<H: FillHost> Fill<H> {
             until = until.min(self.now + self.park);
         }
         self.status.beat(self.turns);
-        self.host.idle((until != MonoNs::MAX).then_some(until))
+        self.host.idle((until != MonoNs::MAX).then_some(until))?;
+        self.engine.set_lead(self.overshoot.woke(until, clock::now()));
+        Ok(())
     }
 }
 

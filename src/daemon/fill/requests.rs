@@ -163,7 +163,11 @@ impl<H: FillHost> Fill<H> {
         }
     }
 
-    fn counters(&self) -> Answer {
+    fn counters(&mut self) -> Answer {
+        // What was sent without a wake counts as well.
+        for at in 0..self.seats.taken().len() {
+            while self.engine.drain(self.seats.taken()[at], self.now) {}
+        }
         let by_slot = self.seats.taken().iter();
         Answer::Counters(Box::new(Counters {
             stats: *self.engine.stats(),
