@@ -105,7 +105,7 @@ fn range_in(comment: &str) -> Option<(i64, i64)> {
 #[test]
 fn the_default_plan_follows_park_and_predict_unless_it_is_given() {
     let text = "flag:park_us=70,backstop_us=1000\
-                +predict:margin_us=5,min_sleep_us=20,max_sleep_us=50000,window=3";
+                +predict:margin_us=5,min_sleep_us=100,max_sleep_us=50000,window=3";
     let config = parse("[park]\npark_us = 70\n[predict]\nmargin_us = 5\nwindow = 3");
     assert_eq!(config.plans[defaults::PLAN].label(), text);
     assert_eq!(config.devices[0].plan.label(), text);
