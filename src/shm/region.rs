@@ -193,17 +193,19 @@ impl<A> Region<A> {
     /// Whether a word of `size` bytes at `offset` lies inside, aligned.
     fn holds(&self, offset: usize, size: usize) -> bool {
         let inside = offset < self.bytes && self.bytes - offset >= size;
-        let holds = inside && offset.is_multiple_of(size);
+        inside && offset.is_multiple_of(size)
+    }
+
+    /// Where the word of `size` bytes at `offset` begins; none where the region does not hold it.
+    fn at(&self, offset: usize, size: usize) -> Option<*mut u8> {
+        let holds = self.holds(offset, size);
         debug_assert!(holds, "word of {size} at {offset} in a region of {} bytes", self.bytes);
-        holds
+        holds.then(|| self.base.as_ptr().wrapping_add(offset))
     }
 
     /// The word at `offset`. The reference is to an atomic and never leaves this file.
     fn word32(&self, offset: usize) -> Option<&AtomicU32> {
-        if !self.holds(offset, 4) {
-            return None;
-        }
-        let word = self.base.as_ptr().wrapping_add(offset).cast::<AtomicU32>();
+        let word = self.at(offset, 4)?.cast::<AtomicU32>();
         // SAFETY: `word` is aligned and inside memory that `backing` keeps alive and initialised;
         // all of its accesses, a peer's too, are atomic. Stores are `ReadWrite`'s alone.
         Some(unsafe { &*word })
@@ -211,10 +213,7 @@ impl<A> Region<A> {
 
     /// As [`Region::word32`], for 64 bits.
     fn word64(&self, offset: usize) -> Option<&AtomicU64> {
-        if !self.holds(offset, 8) {
-            return None;
-        }
-        let word = self.base.as_ptr().wrapping_add(offset).cast::<AtomicU64>();
+        let word = self.at(offset, 8)?.cast::<AtomicU64>();
         // SAFETY: as for `word32`.
         Some(unsafe { &*word })
     }
@@ -236,7 +235,7 @@ impl<A> ReadWords for Region<A> {
     }
 
     fn address(&self, offset: usize) -> usize {
-        if self.holds(offset, 1) { self.base.as_ptr().addr() + offset } else { 0 }
+        self.at(offset, 1).map_or(0, |byte| byte.addr())
     }
 }
 
