@@ -24,12 +24,24 @@ use super::wire::{Answer, Wire};
 /// restart takes.
 const WELCOME_TIMEOUT: DurNs = DurNs(10_000_000_000);
 
+/// The longest sleep of a thread that waits, between two looks at the socket. A daemon that was
+/// killed moves no tail and wakes nobody; its socket's end is all there is to see.
+const LOOK_AT_SOCKET: DurNs = DurNs(250_000_000);
+
 /// What to ask for in HELLO. Every size is a power of two; unset, it is the daemon's default.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct SessionBuilder {
     submit_entries: u32,
     result_entries: u32,
     lanes: u32,
+    look_at_socket: DurNs,
+}
+
+impl Default for SessionBuilder {
+    fn default() -> SessionBuilder {
+        let (submit_entries, result_entries, lanes) = (0, 0, 0);
+        SessionBuilder { submit_entries, result_entries, lanes, look_at_socket: LOOK_AT_SOCKET }
+    }
 }
 
 impl SessionBuilder {
@@ -49,6 +61,14 @@ impl SessionBuilder {
     /// Lanes, 64..=4096.
     pub fn lanes(mut self, lanes: u32) -> SessionBuilder {
         self.lanes = lanes;
+        self
+    }
+
+    /// Looks at the socket this often while a thread waits: in tests, never, so that a lost wake
+    /// is not made good by the look.
+    #[cfg(test)]
+    pub(super) fn look_at_socket(mut self, every: DurNs) -> SessionBuilder {
+        self.look_at_socket = every;
         self
     }
 
@@ -81,7 +101,9 @@ impl SessionBuilder {
         };
         let (welcome, fds) = exchange(&wire, &hello)?;
         let (memory, fds) = take_memory(&welcome, fds)?;
-        Ok(Session::over(Arc::new(Shared::new(wire, welcome.session, memory, fds)?)))
+        let number = welcome.session;
+        let shared = Shared::new(wire, number, memory, fds, self.look_at_socket)?;
+        Ok(Session::over(Arc::new(shared)))
     }
 }
 

@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{
@@ -102,6 +103,12 @@ impl Double {
         Double::session_of(SessionBuilder::default())
     }
 
+    /// A double with a session whose sleeps end by the daemon's wake and by nothing else: a lost one
+    /// shows.
+    pub(crate) fn session_that_is_woken() -> (Double, Session) {
+        Double::session_of(SessionBuilder::default().look_at_socket(DurNs::MAX))
+    }
+
     /// A double with a session of these sizes connected.
     pub(crate) fn session_of(builder: SessionBuilder) -> (Double, Session) {
         let (double, wire) = Double::start();
@@ -128,11 +135,14 @@ impl Drop for Double {
     }
 }
 
+/// How long anything may take before it counts as never.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
 /// Waits for something that another thread brings about.
 pub(crate) fn eventually(what: &str, mut happened: impl FnMut() -> bool) {
-    let patience = clock::now() + DurNs(20_000_000_000);
+    let begun = Instant::now();
     while !happened() {
-        assert!(clock::now() < patience, "{what} did not happen");
+        assert!(begun.elapsed() < PATIENCE, "{what} did not happen");
         std::thread::yield_now();
     }
 }

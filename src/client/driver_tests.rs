@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
+use std::time::Instant;
 
-use super::super::double::{Double, eventually};
+use super::super::double::{Double, PATIENCE, eventually};
 use super::super::session::Session;
 use super::super::ticket::Ticket;
 use crate::core::error::ErrorCode;
@@ -22,10 +23,14 @@ fn block_on<F: Future>(future: F) -> F::Output {
 
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let mut future = pin!(future);
+    let begun = Instant::now();
     loop {
         match future.as_mut().poll(&mut Context::from_waker(&waker)) {
             Poll::Ready(out) => return out,
-            Poll::Pending => thread::park(),
+            Poll::Pending => {
+                thread::park_timeout(PATIENCE);
+                assert!(begun.elapsed() < PATIENCE, "a task slept on");
+            }
         }
     }
 }
@@ -54,7 +59,7 @@ fn poll_once(ticket: &mut Ticket, waker: &Waker) -> bool {
 
 #[test]
 fn a_ticket_is_awaited_on_any_executor() {
-    let (_double, session) = Double::session();
+    let (_double, session) = Double::session_that_is_woken();
     let lane = session.lane().unwrap();
     for target in 1..=100 {
         let ticket = lane.ticket(target).submit().unwrap();
@@ -69,7 +74,7 @@ fn a_ticket_is_awaited_on_any_executor() {
 
 #[test]
 fn no_helper_is_started_before_a_task_waits() {
-    let (_double, session) = Double::session();
+    let (_double, session) = Double::session_that_is_woken();
     let lane = session.lane().unwrap();
     lane.store(1);
     assert!(block_on(lane.ticket(1).submit().unwrap()).unwrap().is_done());
@@ -81,7 +86,7 @@ fn no_helper_is_started_before_a_task_waits() {
 
 #[test]
 fn a_ticket_dropped_after_any_poll_leaves_nothing() {
-    let (double, session) = Double::session();
+    let (double, session) = Double::session_that_is_woken();
     let lane = session.lane().unwrap();
     for polls in 0..4 {
         let count = Arc::new(Count::default());
@@ -104,7 +109,7 @@ fn a_ticket_dropped_after_any_poll_leaves_nothing() {
 
 #[test]
 fn the_last_waker_is_the_one_that_is_woken() {
-    let (_double, session) = Double::session();
+    let (_double, session) = Double::session_that_is_woken();
     let lane = session.lane().unwrap();
     let counts = [Arc::new(Count::default()), Arc::new(Count::default())];
     let wakers = counts.clone().map(Waker::from);
@@ -121,7 +126,7 @@ fn the_last_waker_is_the_one_that_is_woken() {
 
 #[test]
 fn tasks_and_threads_wait_in_one_session() {
-    let (double, session) = Double::session();
+    let (double, session) = Double::session_that_is_woken();
     thread::scope(|scope| {
         for worker in 0..6 {
             let lane = session.lane().unwrap();
@@ -149,7 +154,7 @@ fn tasks_and_threads_wait_in_one_session() {
 
 #[test]
 fn a_thread_that_leaves_hands_tasks_to_the_helper() {
-    let (double, session) = Double::session();
+    let (double, session) = Double::session_that_is_woken();
     let lane = session.lane().unwrap();
     let other = session.lane().unwrap();
     for target in 1..=100 {
@@ -169,7 +174,7 @@ fn a_thread_that_leaves_hands_tasks_to_the_helper() {
 
 #[test]
 fn tagged_results_can_be_awaited() {
-    let (_double, session) = Double::session();
+    let (_double, session) = Double::session_that_is_woken();
     let lane = session.lane().unwrap();
     let mut completions = session.completions();
     assert!(block_on(completions.next_async()).is_none(), "none outstanding");

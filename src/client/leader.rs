@@ -30,10 +30,6 @@ use super::ledger::Ledger;
 use super::shared::{Access, Shared};
 use super::wire;
 
-/// The longest sleep between two looks at the socket. A daemon that was killed moves no tail and
-/// wakes nobody; its socket's end is all there is to see.
-const LOOK_AT_SOCKET: DurNs = DurNs(250_000_000);
-
 /// What a thread blocks for.
 pub(super) trait Goal {
     /// What it gets.
@@ -170,7 +166,7 @@ impl Shared {
 
     fn sleep_on_tail(&self, tail: u32, look_again: DurNs, until: Option<MonoNs>) -> Result<()> {
         let now = clock::now();
-        let look = now + look_again.min(LOOK_AT_SOCKET);
+        let look = now + look_again.min(self.look_at_socket());
         let until = until.map_or(look, |until| until.min(look));
         let outcome = futex::wait(self.result_tail(), tail, Some(until));
         if outcome.map_err(|error| wire::system("futex wait", error))? == WaitOutcome::TimedOut

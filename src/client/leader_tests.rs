@@ -1,12 +1,19 @@
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-use super::super::double::{Double, eventually};
+use super::super::completion::Completion;
+use super::super::double::{Double, PATIENCE, eventually};
 use super::super::lane::Lane;
 use super::super::session::Session;
 use super::super::ticket::Ticket;
+use crate::core::time::DurNs;
 use crate::proto::entry::Status;
 
 const THREADS: u64 = 8;
+
+fn wait(mut ticket: Ticket) -> Completion {
+    ticket.wait_for(PATIENCE).unwrap().expect("a thread slept on")
+}
 
 fn random(state: &mut u64) -> u64 {
     *state ^= *state << 13;
@@ -34,12 +41,12 @@ fn work(lane: &Lane, seed: u64, rounds: u64, done: &AtomicU64, cancelled: &Atomi
                 1 if ticket.try_wait().unwrap().is_none() => tickets.push(ticket),
                 2 => {
                     ticket.cancel().unwrap();
-                    let status = ticket.wait().unwrap().status;
+                    let status = wait(ticket).status;
                     let counter = if status == Status::Cancelled { cancelled } else { done };
                     counter.fetch_add(1, Ordering::Relaxed);
                 }
                 _ => {
-                    assert!(ticket.wait().unwrap().is_done());
+                    assert!(wait(ticket).is_done());
                     done.fetch_add(1, Ordering::Relaxed);
                 }
             }
@@ -49,7 +56,8 @@ fn work(lane: &Lane, seed: u64, rounds: u64, done: &AtomicU64, cancelled: &Atomi
 
 #[test]
 fn threads_with_one_session_get_each_result_once() {
-    let builder = Session::builder().submit_entries(64).result_entries(64);
+    let builder =
+        Session::builder().look_at_socket(DurNs::MAX).submit_entries(64).result_entries(64);
     let (double, session) = Double::session_of(builder);
     let (done, cancelled) = (AtomicU64::new(0), AtomicU64::new(0));
     std::thread::scope(|scope| {
@@ -72,14 +80,14 @@ fn threads_with_one_session_get_each_result_once() {
 /// hand-over that is lost shows as a thread that never wakes.
 #[test]
 fn leadership_is_never_lost() {
-    let (double, session) = Double::session();
+    let (double, session) = Double::session_that_is_woken();
     let lanes: Vec<_> = (0..THREADS).map(|_| session.lane().unwrap()).collect();
     let rounds = 200;
     std::thread::scope(|scope| {
         for lane in &lanes {
             scope.spawn(move || {
                 for target in 1..=rounds {
-                    assert!(lane.ticket(target).submit().unwrap().wait().unwrap().is_done());
+                    assert!(wait(lane.ticket(target).submit().unwrap()).is_done());
                 }
             });
         }
@@ -103,7 +111,7 @@ fn leadership_is_never_lost() {
 
 #[test]
 fn tagged_results_go_to_one_taker_each() {
-    let (double, session) = Double::session();
+    let (double, session) = Double::session_that_is_woken();
     let lane = session.lane().unwrap();
     let total = 4000;
     let taken: Vec<AtomicU64> = (0..total).map(|_| AtomicU64::new(0)).collect();
@@ -112,7 +120,7 @@ fn tagged_results_go_to_one_taker_each() {
         for _ in 0..3 {
             scope.spawn(|| {
                 while count.load(Ordering::SeqCst) < total {
-                    let bound = std::time::Duration::from_millis(20);
+                    let bound = Duration::from_millis(20);
                     if let Some((tag, end)) = session.next_completion(Some(bound)).unwrap() {
                         assert!(end.is_done());
                         taken[tag as usize].fetch_add(1, Ordering::SeqCst);
@@ -145,12 +153,12 @@ fn tagged_results_go_to_one_taker_each() {
 
 #[test]
 fn a_landed_tagged_ticket_wakes_a_thread_that_sleeps_for_it() {
-    let (_double, session) = Double::session();
+    let (_double, session) = Double::session_that_is_woken();
     let lane = session.lane().unwrap();
     lane.store(1);
     for tag in 0..200 {
         std::thread::scope(|scope| {
-            let taker = scope.spawn(|| session.next_completion(None).unwrap());
+            let taker = scope.spawn(|| session.next_completion(Some(PATIENCE)).unwrap());
             if tag % 2 == 0 {
                 eventually("a leader", || session.shared().reopen().leadership.leads_for_tags());
             }
@@ -162,7 +170,7 @@ fn a_landed_tagged_ticket_wakes_a_thread_that_sleeps_for_it() {
 
 #[test]
 fn nobody_is_woken_who_looks() {
-    let (double, session) = Double::session();
+    let (double, session) = Double::session_that_is_woken();
     let lane = session.lane().unwrap();
     for target in 1..=50 {
         double.set(|l| &l.hold, true);
@@ -170,7 +178,7 @@ fn nobody_is_woken_who_looks() {
         lane.store(target);
         double.set(|l| &l.hold, false);
         eventually("the result", || {
-            session.next_completion(Some(std::time::Duration::ZERO)).unwrap().is_some()
+            session.next_completion(Some(Duration::ZERO)).unwrap().is_some()
         });
     }
     assert_eq!(double.count(|l| &l.wakes), 0);

@@ -4,8 +4,8 @@
 //! What always holds, under the lock:
 //! - Whoever holds it is the result ring's one consumer: [`Ledger::collect`] takes what is there,
 //!   files it and hands the ring's entries back, in one step.
-//! - A ticket has a slot before its entry is pushed. What the wire calls outstanding and unread is
-//!   at most the slots held, so the session keeps within its credit without asking the daemon.
+//! - A ticket has a slot before its entry is pushed, and its slot is held until its result was
+//!   taken from the ring, so the session keeps within its credit without asking the daemon.
 //! - Nobody is called and no bell is rung under the lock: [`Ledger::calls`] and [`Ledger::bell`]
 //!   note what [`super::shared::Access`] does once it is free.
 

@@ -1,9 +1,9 @@
 //! A session: one connection to the daemon, with its memory.
 //!
 //! A [`Session`] is a handle; clones are the same session, and every thread may use it. The last
-//! handle (lanes and tickets hold one too) ends it. What always holds: at most as many tickets are
-//! outstanding or unread as the result ring has entries; a submission beyond that is refused whole
-//! with `CreditExceeded` and the free count.
+//! handle (lanes and tickets hold one too) ends it. What always holds: as many tickets as the
+//! result ring has entries, at most, are outstanding, or tagged and not taken; a submission beyond
+//! that is refused whole with `CreditExceeded` and the free count.
 
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -191,7 +191,7 @@ impl Session {
 
     /// Results that named no outstanding ticket: always 0, unless the daemon sent one twice.
     pub fn strays(&self) -> u64 {
-        self.shared.reopen().strays()
+        self.shared.open().map_or(0, |at| at.strays())
     }
 
     /// The memfd of the lanes, to hand to a producer process. [`Lane::offset`] and

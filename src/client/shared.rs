@@ -12,6 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rustix::net::Shutdown;
 
 use crate::core::error::{Error, ErrorCode, Result};
+use crate::core::time::DurNs;
 use crate::host::fork::Home;
 use crate::host::futex::{self, FutexAddr};
 use crate::proto::layout::rings;
@@ -62,13 +63,20 @@ pub(super) struct Shared {
     doorbell: SessionBell,
     fds: Fds,
     number: u32,
+    look_at_socket: DurNs,
     /// Lanes whose last handle is gone: closed before the next is opened.
     idle_lanes: Mutex<Vec<u32>>,
 }
 
 impl Shared {
     /// A session that said HELLO over `wire` and got these.
-    pub(super) fn new(wire: Wire, number: u32, memory: Memory, fds: Fds) -> Result<Shared> {
+    pub(super) fn new(
+        wire: Wire,
+        number: u32,
+        memory: Memory,
+        fds: Fds,
+        look_at_socket: DurNs,
+    ) -> Result<Shared> {
         let ledger = Ledger::new(memory.rings.clone(), memory.sizes)?;
         Ok(Shared {
             home: Home::here(),
@@ -81,6 +89,7 @@ impl Shared {
             memory,
             fds,
             number,
+            look_at_socket,
             idle_lanes: Mutex::default(),
         })
     }
@@ -141,6 +150,11 @@ impl Shared {
     /// The session's number at the daemon.
     pub(super) fn number(&self) -> u32 {
         self.number
+    }
+
+    /// The longest sleep of a waiting thread between two looks at the socket.
+    pub(super) fn look_at_socket(&self) -> DurNs {
+        self.look_at_socket
     }
 
     pub(super) fn idle_lanes(&self) -> MutexGuard<'_, Vec<u32>> {

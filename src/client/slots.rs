@@ -3,8 +3,9 @@
 //! A ticket's `user_data` is its slot's index and the slot's *generation*, which rises whenever
 //! the slot is freed: a result that comes for an earlier ticket of the slot is told apart and
 //! dropped. A *tagged* ticket has no owner: its result queues, with the user's tag, for whoever
-//! asks next. What always holds: there are as many slots as the result ring has entries, and a
-//! slot is held for each ticket outstanding or unread, so the ring can never overflow.
+//! asks next. What always holds: *held* counts the tickets that are outstanding on the wire and
+//! the tagged results that nobody has taken, and is never above the result ring's entries, so the
+//! ring cannot overflow. A result that waits in its ticket's slot is its owner's to keep.
 
 use super::completion::Completion;
 use super::waiter::Waiter;
@@ -70,7 +71,8 @@ pub(super) enum Delivered {
 /// A session's slots.
 #[derive(Debug)]
 pub(super) struct Slots {
-    // Grows to `entries` and never moves: the capacity is reserved at the start.
+    // Capacity for `entries` is reserved at the start: more are only there where owners keep ended
+    // tickets.
     slots: Vec<Slot>,
     entries: u32,
     held: u32,
@@ -94,7 +96,7 @@ impl Slots {
         }
     }
 
-    /// Slots in all.
+    /// Slots that can be held.
     pub(super) fn entries(&self) -> u32 {
         self.entries
     }
@@ -111,14 +113,16 @@ impl Slots {
 
     /// Opens a slot, for a tagged ticket where there is a tag. None where all are held.
     pub(super) fn open(&mut self, tag: Option<u64>) -> Option<SlotId> {
+        if self.room() == 0 {
+            return None;
+        }
         let index = match self.free {
-            NONE if self.slots.len() < self.entries as usize => {
+            NONE => {
                 let fresh =
                     Slot { generation: 1, next: NONE, tag: 0, state: State::Free, waiter: None };
                 self.slots.push(fresh);
                 self.slots.len() as u32 - 1
             }
-            NONE => return None,
             index => index,
         };
         let slot = self.slots.get_mut(index as usize)?;
@@ -137,7 +141,9 @@ impl Slots {
         match slot.state {
             State::Outstanding => {
                 slot.state = State::Ended(completion);
-                Delivered::Ticket(slot.waiter.take())
+                let waiter = slot.waiter.take();
+                self.held -= 1;
+                Delivered::Ticket(waiter)
             }
             State::Tagged => {
                 slot.state = State::Queued(completion);
@@ -242,14 +248,14 @@ impl Slots {
 
     fn release(&mut self, id: SlotId) {
         let free = self.free;
-        if let Some(slot) = self.slot(id) {
-            debug_assert!(slot.waiter.is_none(), "a slot is freed with nobody to call");
-            slot.state = State::Free;
-            slot.generation = slot.generation.wrapping_add(1);
-            slot.next = free;
-            self.free = id.index;
-            self.held -= 1;
-        }
+        let Some(slot) = self.slot(id) else { return };
+        debug_assert!(slot.waiter.is_none(), "a slot is freed with nobody to call");
+        let held = !matches!(slot.state, State::Ended(_));
+        slot.state = State::Free;
+        slot.generation = slot.generation.wrapping_add(1);
+        slot.next = free;
+        self.free = id.index;
+        self.held -= u32::from(held);
     }
 }
 

@@ -96,7 +96,8 @@ impl Session {
     /// The tagged results: an iterator that ends when no tagged ticket is outstanding or unread,
     /// and goes on when there are some again; or, by [`Completions::next_async`], for tasks.
     pub fn completions(&self) -> Completions {
-        Completions { session: self.clone(), key: self.shared().reopen().key(), over: false }
+        let key = self.shared().open().map_or(0, |mut at| at.key());
+        Completions { session: self.clone(), key, over: false }
     }
 }
 

@@ -124,8 +124,9 @@ fn credit_is_kept_and_waited_for() {
     std::thread::scope(|scope| {
         let more = scope.spawn(|| lane.ticket(1).submit_blocking().unwrap().wait().unwrap());
         lane.store(1);
-        assert_eq!(wait_all(tickets).unwrap().len(), 64);
+        // What has ended makes room, also while its owner keeps it.
         assert!(more.join().unwrap().is_done());
+        assert_eq!(wait_all(tickets).unwrap().len(), 64);
     });
     assert!(double.count(|l| &l.most_held) <= 64);
 }

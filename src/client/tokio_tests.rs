@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::super::double::{Double, eventually};
+use super::super::double::{Double, PATIENCE, eventually};
 use super::*;
 use crate::core::error::ErrorCode;
 
@@ -15,7 +15,7 @@ fn has_helper(session: &Session) -> bool {
 
 #[test]
 fn tickets_are_awaited_without_a_helper() {
-    let (double, session) = Double::session();
+    let (double, session) = Double::session_that_is_woken();
     runtime().block_on(async {
         let session = AsyncSession::new(session).unwrap();
         let lane = session.lane().unwrap();
@@ -23,7 +23,8 @@ fn tickets_are_awaited_without_a_helper() {
             let ticket = lane.ticket(target).submit().unwrap();
             let producer = lane.clone();
             let stores = ::tokio::spawn(async move { producer.store(target) });
-            assert!(ticket.await.unwrap().is_done());
+            let end = ::tokio::time::timeout(PATIENCE, ticket).await.expect("a task slept on");
+            assert!(end.unwrap().is_done());
             stores.await.unwrap();
         }
         assert!(!has_helper(&session));
@@ -33,7 +34,7 @@ fn tickets_are_awaited_without_a_helper() {
 
 #[test]
 fn many_tasks_await_at_once() {
-    let (double, session) = Double::session();
+    let (double, session) = Double::session_that_is_woken();
     runtime().block_on(async {
         let session = AsyncSession::new(session).unwrap();
         let mut tasks = Vec::new();
@@ -46,7 +47,9 @@ fn many_tasks_await_at_once() {
                     ::tokio::task::yield_now().await;
                     let producer = lane.clone();
                     let stores = ::tokio::spawn(async move { producer.store(target) });
-                    assert!(ticket.await.unwrap().is_done());
+                    let end =
+                        ::tokio::time::timeout(PATIENCE, ticket).await.expect("a task slept on");
+                    assert!(end.unwrap().is_done());
                     stores.await.unwrap();
                 }
             }));
@@ -64,7 +67,7 @@ fn many_tasks_await_at_once() {
 
 #[test]
 fn a_timeout_around_an_await_cancels_the_ticket() {
-    let (double, session) = Double::session();
+    let (double, session) = Double::session_that_is_woken();
     runtime().block_on(async {
         let session = AsyncSession::new(session).unwrap();
         let lane = session.lane().unwrap();
@@ -78,7 +81,7 @@ fn a_timeout_around_an_await_cancels_the_ticket() {
 
 #[test]
 fn when_the_driver_goes_the_helper_takes_over() {
-    let (_double, session) = Double::session();
+    let (_double, session) = Double::session_that_is_woken();
     let lane = session.lane().unwrap();
     let runtime = runtime();
     let asynchronous = runtime.block_on(async { AsyncSession::new(session.clone()).unwrap() });
@@ -98,7 +101,7 @@ fn when_the_driver_goes_the_helper_takes_over() {
 
 #[test]
 fn dropping_the_async_session_detaches_it() {
-    let (_double, session) = Double::session();
+    let (_double, session) = Double::session_that_is_woken();
     let lane = session.lane().unwrap();
     let runtime = runtime();
     let first = runtime.block_on(async { AsyncSession::new(session.clone()).unwrap() });
@@ -119,7 +122,7 @@ fn dropping_the_async_session_detaches_it() {
 
 #[test]
 fn a_daemon_that_dies_ends_the_waits_at_once() {
-    let (double, session) = Double::session();
+    let (double, session) = Double::session_that_is_woken();
     runtime().block_on(async {
         let session = AsyncSession::new(session).unwrap();
         let lane = session.lane().unwrap();
@@ -140,7 +143,7 @@ fn a_daemon_that_dies_ends_the_waits_at_once() {
 
 #[test]
 fn a_session_is_not_held_by_its_driver() {
-    let (double, session) = Double::session();
+    let (double, session) = Double::session_that_is_woken();
     let runtime = runtime();
     let session = runtime.block_on(async { AsyncSession::new(session).unwrap() });
     drop(session);
