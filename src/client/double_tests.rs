@@ -103,8 +103,8 @@ impl Double {
         Double::session_of(SessionBuilder::default())
     }
 
-    /// A double with a session whose sleeps end by the daemon's wake and by nothing else: a lost one
-    /// shows.
+    /// A double with a session whose sleeps end by the daemon's wake and by nothing else, so that a
+    /// lost one shows.
     pub(crate) fn session_that_is_woken() -> (Double, Session) {
         Double::session_of(SessionBuilder::default().look_at_socket(DurNs::MAX))
     }

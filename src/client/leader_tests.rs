@@ -1,5 +1,5 @@
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::super::completion::Completion;
 use super::super::double::{Double, PATIENCE, eventually};
@@ -12,7 +12,11 @@ use crate::proto::entry::Status;
 const THREADS: u64 = 8;
 
 fn wait(mut ticket: Ticket) -> Completion {
-    ticket.wait_for(PATIENCE).unwrap().expect("a thread slept on")
+    let begun = Instant::now();
+    let end = ticket.wait_for(PATIENCE).unwrap();
+    // The last look finds what no wake told of.
+    assert!(begun.elapsed() < PATIENCE, "a thread slept on");
+    end.unwrap()
 }
 
 fn random(state: &mut u64) -> u64 {
@@ -158,12 +162,14 @@ fn a_landed_tagged_ticket_wakes_a_thread_that_sleeps_for_it() {
     lane.store(1);
     for tag in 0..200 {
         std::thread::scope(|scope| {
+            let begun = Instant::now();
             let taker = scope.spawn(|| session.next_completion(Some(PATIENCE)).unwrap());
             if tag % 2 == 0 {
                 eventually("a leader", || session.shared().reopen().leadership.leads_for_tags());
             }
             lane.ticket(1).submit_tagged(tag).unwrap();
             assert_eq!(taker.join().unwrap().map(|(tag, _)| tag), Some(tag));
+            assert!(begun.elapsed() < PATIENCE, "a thread slept on");
         });
     }
 }
@@ -182,4 +188,45 @@ fn nobody_is_woken_who_looks() {
         });
     }
     assert_eq!(double.count(|l| &l.wakes), 0);
+}
+
+#[test]
+fn a_leader_that_stays_calls_the_followers() {
+    let (_double, session) = Double::session_that_is_woken();
+    let stays = session.lane().unwrap();
+    let lane = session.lane().unwrap();
+    std::thread::scope(|scope| {
+        let leader = stays.ticket(1).submit().unwrap();
+        let leader = scope.spawn(|| wait(leader));
+        eventually("the leader", || session.shared().reopen().leadership.is_led());
+        for target in 1..=50 {
+            let ticket = lane.ticket(target).submit().unwrap();
+            let follower = scope.spawn(|| wait(ticket));
+            eventually("the follower", || {
+                session.shared().reopen().leadership.followers().count() == 1
+            });
+            lane.store(target);
+            assert!(follower.join().unwrap().is_done());
+            assert!(!leader.is_finished());
+        }
+        stays.store(1);
+        assert!(leader.join().unwrap().is_done());
+    });
+}
+
+#[test]
+fn whoever_gives_up_leaves_an_heir() {
+    let (_double, session) = Double::session_that_is_woken();
+    let lane = session.lane().unwrap();
+    for target in 1..=20 {
+        std::thread::scope(|scope| {
+            let mut impatient = session.lane().unwrap().ticket(1).submit().unwrap();
+            let gives_up = scope.spawn(move || impatient.wait_for(Duration::from_millis(2)));
+            let ticket = lane.ticket(target).submit().unwrap();
+            let stays = scope.spawn(|| wait(ticket));
+            assert_eq!(gives_up.join().unwrap().unwrap(), None);
+            lane.store(target);
+            assert!(stays.join().unwrap().is_done());
+        });
+    }
 }

@@ -128,9 +128,10 @@ impl Ledger {
         self.keys
     }
 
-    /// Takes the results that are there (at most a batch) and files them. An empty ring is asked
-    /// whether the session was closed.
+    /// Takes the results that are there (at most a batch) and files them. Where there are none, it
+    /// asks whether the session was closed.
     pub(super) fn collect(&mut self) {
+        self.pay_owed();
         if self.take_results() == 0
             && self.ended.is_none()
             && self.control.state() == Some(SessionState::Closed)
@@ -157,7 +158,6 @@ impl Ledger {
         }
         if taken > 0 {
             self.results.advance();
-            self.pay_owed();
         }
         taken
     }
@@ -443,3 +443,7 @@ impl Ledger {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "ledger_tests.rs"]
+mod tests;

@@ -92,17 +92,21 @@ fn cancel_ends_a_ticket_and_dropping_one_cancels_it() {
 #[test]
 fn a_cancel_that_found_the_ring_full_goes_out_later() {
     let (double, session) = Double::session_of(Session::builder().submit_entries(64));
-    let lane = session.lane().unwrap();
+    let (lane, never) = (session.lane().unwrap(), session.lane().unwrap());
     double.set(|l| &l.deaf, true);
-    let mut tickets: Vec<_> = (0..64).map(|_| lane.ticket(1).submit().unwrap()).collect();
+    let kept: Vec<_> = (0..32).map(|_| lane.ticket(1).submit().unwrap()).collect();
+    let dropped: Vec<_> = (0..32).map(|_| never.ticket(1).submit().unwrap()).collect();
     let full = lane.ticket(1).submit().unwrap_err();
     assert_eq!(full.code, ErrorCode::CreditExceeded);
-    tickets.truncate(32);
+    drop(dropped);
     double.set(|l| &l.deaf, false);
-    eventually("the first 64", || double.count(|l| &l.tickets) == 64);
+    eventually("all slots but the kept", || {
+        session.room().unwrap() == 64 && {
+            double.count(|l| &l.cancels) == 32 && double.count(|l| &l.outstanding) == 32
+        }
+    });
     lane.store(1);
-    assert_eq!(wait_all(tickets).unwrap().len(), 32);
-    eventually("all slots", || session.room().unwrap() == 64);
+    assert!(wait_all(kept).unwrap().iter().all(Completion::is_done));
     assert_eq!(session.strays(), 0);
 }
 

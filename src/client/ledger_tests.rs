@@ -1,0 +1,106 @@
+use super::*;
+use crate::proto::entry::{ResultEntry, Status, TicketKind};
+use crate::shm::result_ring::ResultProducer;
+use crate::shm::submit_ring::SubmitConsumer;
+
+/// A ledger, and the daemon's sides of its rings.
+struct Rings {
+    ledger: Ledger,
+    submit: SubmitConsumer<Region<ReadWrite>>,
+    results: ResultProducer<Region<ReadWrite>>,
+}
+
+fn rings(submit: u32, result: u32) -> Rings {
+    let sizes = RingSizes::new(submit, result).unwrap();
+    let memory = Region::heap(sizes.bytes()).unwrap();
+    Rings {
+        ledger: Ledger::new(memory.clone(), sizes).unwrap(),
+        submit: SubmitConsumer::new(memory.clone(), sizes).unwrap(),
+        results: ResultProducer::new(memory, sizes).unwrap(),
+    }
+}
+
+fn ticket() -> Outgoing {
+    let (op, kind) = (Op::Ticket as u8, TicketKind::Word as u8);
+    Outgoing { entry: SubmitEntry { op, kind, ..SubmitEntry::default() }, tag: None }
+}
+
+fn done(id: SlotId) -> ResultEntry {
+    ResultEntry { user_data: id.user_data(), status: Status::Done as u8, ..ResultEntry::default() }
+}
+
+#[test]
+fn what_is_pushed_is_published_and_rung() {
+    let Rings { mut ledger, submit, .. } = rings(64, 64);
+    assert!(!ledger.bell);
+    let id = ledger.submit(&ticket()).unwrap();
+    assert!(std::mem::take(&mut ledger.bell));
+    assert_eq!(submit.pending(0), Ok(1));
+    assert_eq!(SubmitEntry::from_words(submit.entry(0)).user_data, id.user_data());
+    ledger.submit_all(&[ticket(); 3], |_| {}).unwrap();
+    assert!(std::mem::take(&mut ledger.bell));
+    assert_eq!(submit.pending(0), Ok(4));
+    ledger.cancel(id);
+    assert!(std::mem::take(&mut ledger.bell));
+    assert_eq!(SubmitEntry::from_words(submit.entry(4)).op, Op::Cancel as u8);
+    assert_eq!(ledger.fail(7, 700), Ok(true));
+    assert!(std::mem::take(&mut ledger.bell));
+    let fail = SubmitEntry::from_words(submit.entry(5));
+    assert_eq!((fail.source, fail.target, fail.check().unwrap().0), (7, 700, Op::Fail));
+}
+
+#[test]
+fn a_result_that_came_before_the_arming_is_not_slept_over() {
+    let Rings { mut ledger, results, .. } = rings(64, 64);
+    let id = ledger.submit(&ticket()).unwrap();
+    ledger.collect();
+    assert_eq!(ledger.arm(armed::TAIL), Some(0));
+    // Written, but its tail not published yet: the arming looks at the entry itself.
+    results.write(0, done(id));
+    assert_eq!(ledger.arm(armed::TAIL), None);
+    results.publish(1);
+    assert_eq!(ledger.arm(armed::TAIL), None);
+    ledger.collect();
+    assert_eq!(ledger.arm(armed::TAIL), Some(1));
+    assert!(ledger.take(id).is_some());
+}
+
+#[test]
+fn one_way_of_being_told_does_not_end_the_other() {
+    let Rings { mut ledger, results, .. } = rings(64, 64);
+    ledger.arm(armed::NOTIFY);
+    ledger.arm(armed::TAIL);
+    assert_eq!(results.armed() & armed::HOW, armed::BOTH);
+    ledger.disarm(armed::TAIL);
+    assert_eq!(results.armed() & armed::HOW, armed::NOTIFY);
+    assert!(ledger.is_armed(armed::NOTIFY) && !ledger.is_armed(armed::TAIL));
+    ledger.disarm(armed::NOTIFY);
+    assert_eq!(results.armed() & armed::HOW, armed::NOT);
+}
+
+#[test]
+fn a_head_that_makes_no_sense_ends_the_session() {
+    let Rings { mut ledger, submit, .. } = rings(64, 64);
+    submit.set_head(1000);
+    assert_eq!(ledger.room().unwrap_err().code, ErrorCode::RingIndex);
+    assert_eq!(ledger.submit(&ticket()).map(drop).unwrap_err().code, ErrorCode::RingIndex);
+    assert!(ledger.live().is_err());
+}
+
+#[test]
+fn entries_past_the_credit_are_taken_in_batches_and_given_back() {
+    let Rings { mut ledger, submit, results } = rings(1024, 1024);
+    let mut ids = Vec::new();
+    ledger.submit_all(&[ticket(); 1000], |id| ids.push(id)).unwrap();
+    submit.set_head(1000);
+    ids.iter().zip(0..).for_each(|(id, position)| results.write(position, done(*id)));
+    results.publish(1000);
+    let mut rounds = 0;
+    while results.unread(1000).unwrap() > 0 {
+        ledger.collect();
+        rounds += 1;
+    }
+    assert_eq!(rounds, 1000_usize.div_ceil(COLLECT_BATCH));
+    assert!(ids.iter().all(|id| ledger.has_ended(*id)));
+    assert_eq!(ledger.room(), Ok(1024));
+}
