@@ -33,7 +33,7 @@ impl<H: FillHost> Fill<H> {
                 }
                 Effect::PollFd { slot, row, fd: place } => {
                     let Some(seated) = seats.at(slot) else { continue };
-                    if let Some(fd) = seated.fd_for(place, row) {
+                    if let Some(fd) = seated.fds.wait(place, row) {
                         host.poll_fd(Named::Fd(seated.who(), place).token(), fd)?;
                     }
                 }
@@ -43,7 +43,7 @@ impl<H: FillHost> Fill<H> {
                         host.cancel(Watch::Fd, Named::Fd(seated.who(), place).token())?;
                         host.flush()?;
                     }
-                    if let Some(fd) = seated.take_fd(place) {
+                    if let Some(fd) = seated.fds.give_up(place) {
                         end.reply(Reply::Fd(seated.seat, fd));
                     }
                 }
@@ -99,7 +99,7 @@ impl<H: FillHost> Fill<H> {
     /// A ticket's fd is ready, or its poll failed.
     fn fd_event(&mut self, who: Who, place: u32, revents: i32) {
         let Some(seated) = self.seats.who(who) else { return };
-        let Some((row, fd, kind)) = seated.waited(place) else { return };
+        let Some((row, fd, kind)) = seated.fds.waited(place) else { return };
         let code = match (revents, kind) {
             (errno, _) if errno < 0 => errno.unsigned_abs(),
             (_, FdKind::SyncFile) => match fds::sync_file_status(fd.as_fd()) {

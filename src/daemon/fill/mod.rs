@@ -17,6 +17,7 @@ mod effects;
 mod overshoot;
 mod requests;
 mod seats;
+mod ticket_fds;
 mod token;
 
 use std::cell::RefCell;

@@ -125,7 +125,7 @@ impl<H: FillHost> Fill<H> {
         fds: Vec<TicketFd>,
     ) -> Answered {
         let Some(seated) = self.seats.at(slot) else { return Err(gone()) };
-        let places: Vec<u32> = fds.into_iter().map(|fd| seated.keep_fd(fd)).collect();
+        let places: Vec<u32> = fds.into_iter().map(|fd| seated.fds.keep(fd)).collect();
         let mut used = vec![false; places.len()];
         for entry in entries.iter_mut().filter(|entry| entry.kind == TicketKind::Fd as u8) {
             let index = entry.source as usize;
@@ -155,7 +155,7 @@ impl<H: FillHost> Fill<H> {
     fn give_back(&mut self, slot: u16, places: &[u32]) {
         for &place in places {
             if let Some(seated) = self.seats.at(slot)
-                && let Some(fd) = seated.take_fd(place)
+                && let Some(fd) = seated.fds.give_up(place)
             {
                 let seat = seated.seat;
                 self.end.reply(Reply::Fd(seat, fd));

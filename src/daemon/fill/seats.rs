@@ -4,10 +4,10 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::rc::Rc;
 
 use super::doorbell::Doorbell;
+use super::ticket_fds::TicketFds;
 use super::token::Who;
 use crate::core::time::MonoNs;
-use crate::daemon::command::{Leftovers, Seat, TicketFd};
-use crate::host::fds::FdKind;
+use crate::daemon::command::{Leftovers, Seat};
 use crate::proto::limits::SESSIONS_MAX;
 
 /// A bell of a session that FILL reads.
@@ -19,13 +19,6 @@ pub struct BellWatch {
     pub seen: u32,
     /// Whether the kernel waits on it for us.
     pub armed: bool,
-}
-
-/// A fd that a ticket waits for.
-struct Waited {
-    row: u32,
-    fd: OwnedFd,
-    kind: FdKind,
 }
 
 /// A session.
@@ -47,7 +40,8 @@ pub struct Seated {
     pub second: MonoNs,
     /// Its bells ring too often and are not armed.
     pub muted: bool,
-    fds: Vec<Option<Waited>>,
+    /// What its fd tickets wait for.
+    pub fds: TicketFds,
 }
 
 impl Seated {
@@ -61,34 +55,6 @@ impl Seated {
 
     pub fn bell_fd(&self) -> Option<RawFd> {
         self.bell.as_ref().map(AsRawFd::as_raw_fd)
-    }
-
-    /// Keeps a ticket's fd and answers its place.
-    pub fn keep_fd(&mut self, ticket: TicketFd) -> u32 {
-        let free = self.fds.iter().position(Option::is_none).unwrap_or(self.fds.len());
-        if free == self.fds.len() {
-            self.fds.push(None);
-        }
-        self.fds[free] = Some(Waited { row: 0, fd: ticket.fd, kind: ticket.kind });
-        free as u32
-    }
-
-    /// The fd at a place, which a ticket's row waits for from now on.
-    pub fn fd_for(&mut self, place: u32, row: u32) -> Option<RawFd> {
-        let waited = self.fds.get_mut(place as usize)?.as_mut()?;
-        waited.row = row;
-        Some(waited.fd.as_raw_fd())
-    }
-
-    /// The row that waits for the fd at a place, the fd and its kind.
-    pub fn waited(&self, place: u32) -> Option<(u32, &OwnedFd, FdKind)> {
-        let waited = self.fds.get(place as usize)?.as_ref()?;
-        Some((waited.row, &waited.fd, waited.kind))
-    }
-
-    /// Gives the fd at a place up.
-    pub fn take_fd(&mut self, place: u32) -> Option<OwnedFd> {
-        self.fds.get_mut(place as usize)?.take().map(|waited| waited.fd)
     }
 }
 
@@ -123,7 +89,7 @@ impl Seats {
             rings: 0,
             second: MonoNs(0),
             muted: false,
-            fds: Vec::new(),
+            fds: TicketFds::default(),
         }));
         self.taken.push(seat.slot);
     }
@@ -137,7 +103,7 @@ impl Seats {
         let mut left = Leftovers::default();
         left.eventfds.push(gone.notify);
         left.eventfds.extend(gone.bell);
-        left.fds.extend(gone.fds.into_iter().flatten().map(|waited| waited.fd));
+        left.fds.extend(gone.fds.into_fds());
         Some(left)
     }
 

@@ -11,6 +11,9 @@ const SERIAL: u32 = 25;
 const SERIAL_MASK: u32 = (1 << (SLOT - SERIAL)) - 1;
 const ITEM_MASK: u64 = (1 << SERIAL) - 1;
 
+/// Bits of the number that names a thing of a session.
+pub const ITEM_BITS: u32 = SERIAL;
+
 const DESK: u64 = 1;
 const BELL: u64 = 2;
 const FD: u64 = 3;
@@ -39,7 +42,7 @@ pub enum Named {
     Bell(Who, u32),
     /// The eventfd that a session's producers ring.
     BellEventfd(Who),
-    /// The fd of a ticket, by its place among the session's fds.
+    /// The fd of a ticket, by its handle among the session's fds.
     Fd(Who, u32),
     /// The eventfd by which a client is told.
     Notify(Who),
