@@ -21,6 +21,7 @@ crate::for_each_executor! {
     who_never_reads_is_ended,
     who_never_reads_its_errors_is_ended,
     more_greetings_than_there_is_room_for,
+    those_who_have_gone_take_no_room,
     two_thousand_connect_at_once,
     connections_without_fds_are_told_so,
     sessions_have_limits,
@@ -85,6 +86,20 @@ fn more_greetings_than_there_is_room_for(executor: &Executor) {
     scene.goes_on();
     let last = silent.last().expect("many");
     assert!(last.ask(Opcode::Hello, 1, &hello(), &[]).body.is_ok());
+    scene.unharmed();
+}
+
+fn those_who_have_gone_take_no_room(executor: &Executor) {
+    let scene = Scene::new(executor, "");
+    let slow = Wire::connect(&scene.socket());
+    // One that takes its time to greet is not driven out by those that come and go meanwhile.
+    let wire = raw::control(&scene.socket());
+    for _ in 0..GREETINGS_MAX {
+        drop(Wire::connect(&scene.socket()));
+    }
+    wire.bye();
+    raw::control(&scene.socket()).bye();
+    assert!(slow.ask(Opcode::Hello, 1, &hello(), &[]).body.is_ok());
     scene.unharmed();
 }
 

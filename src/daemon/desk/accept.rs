@@ -6,7 +6,7 @@ use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
 
 use super::Desk;
-use super::peer::{self, Credentials};
+use super::peer::{self, Credentials, Phase};
 use super::poller::Source;
 use super::wire;
 use crate::core::error::{Error, ErrorCode};
@@ -69,11 +69,7 @@ impl Desk {
             let _ = wire::send(socket.as_fd(), &message::error(0, &error, 0, true), &[]);
             return self.complaints.about(&format!("pid {pid}"), &error);
         }
-        while self.greeting.len() >= GREETINGS_MAX as usize {
-            if let Some(oldest) = self.greeting.pop_front() {
-                self.no_hello(oldest);
-            }
-        }
+        self.make_room();
         let pidfd = fds::pidfd_of_peer(socket.as_fd())
             .inspect_err(|e| {
                 let text = format!("pid {pid}: {e}");
@@ -95,10 +91,26 @@ impl Desk {
         self.set_interest(serial);
     }
 
+    /// Has the oldest peers that greet go, where there are too many.
+    fn make_room(&mut self) {
+        if self.greeting.len() >= GREETINGS_MAX as usize {
+            // Those that have greeted or gone since take no room.
+            let greets = |peer: &peer::Peer| matches!(peer.phase, Phase::Greeting);
+            self.greeting.retain(|serial| self.peers.get(serial).is_some_and(greets));
+        }
+        while self.greeting.len() >= GREETINGS_MAX as usize {
+            if let Some(oldest) = self.greeting.pop_front() {
+                self.no_hello(oldest);
+            }
+        }
+    }
+
     /// A peer has been silent for too long, or others greet.
     pub(super) fn no_hello(&mut self, serial: u32) {
-        if matches!(self.peers.get(&serial).map(|p| &p.phase), Some(super::Phase::Greeting)) {
-            let text = format!("no HELLO within {HELLO_TIMEOUT_MS} ms");
+        let Some(peer) = self.peers.get(&serial) else { return };
+        if matches!(peer.phase, Phase::Greeting) {
+            let left_ms = peer.deadline.since(clock::now()).as_us() / 1000;
+            let text = format!("no HELLO within {} ms", HELLO_TIMEOUT_MS.saturating_sub(left_ms));
             self.part(serial, 0, &Error::new(ErrorCode::HelloTimeout, text));
         }
     }
