@@ -1,12 +1,15 @@
 //! Tickets that end in another way than by their number: deadlines, CANCEL, FAIL, CLOSE_LANE.
 
+use std::path::Path;
+use std::process::{Command, Stdio};
+
 use parkd::core::error::ErrorCode;
 use parkd::host::clock;
 use parkd::proto::entry::{Op, Status, SubmitEntry};
 use parkd::proto::message::{self, LaneOpened, Opcode};
 
 use super::support::raw::{Reply, Session, word};
-use super::support::{Daemon, Executor};
+use super::support::{Daemon, Executor, skipped};
 use super::{WAYS, Way};
 
 crate::for_each_executor! {
@@ -14,6 +17,7 @@ crate::for_each_executor! {
     a_past_deadline_ends_it_at_once,
     a_deadline_does_not_touch_its_neighbours,
     a_deadline_may_be_as_far_as_time_goes,
+    deadlines_and_times_are_the_clients_own,
     a_ticket_is_cancelled,
     what_is_over_cannot_be_cancelled,
     a_producer_fails_a_lane,
@@ -109,6 +113,59 @@ fn a_deadline_may_be_as_far_as_time_goes(executor: &Executor) {
         let both = [session.outcome(), session.outcome()];
         assert_eq!(both, [(number, Status::Done); 2]);
     }
+}
+
+/// Where the process below finds the daemon.
+const ELSEWHEN: &str = "PARKD_TEST_ELSEWHEN";
+
+/// Not a test by itself: this program is started again where the clock shows another time.
+#[test]
+fn a_client_in_another_time_namespace() {
+    let Some(socket) = std::env::var_os(ELSEWHEN) else { return };
+    let mut session = Session::open(Path::new(&socket));
+    assert_ne!(session.welcome.clock_offset_ns, 0);
+    let lane = session.lane(64).lane;
+    let start = clock::now().0;
+    let soon = start + 20 * MILLISECOND;
+    let later = start + 3600 * 1000 * MILLISECOND;
+    let ticket = |target, deadline_ns| SubmitEntry { deadline_ns, ..word(lane, target, target) };
+    session.submit(&[ticket(1, later), ticket(2, soon)], &[]);
+    let expired = session.result();
+    assert_eq!((expired.user_data, expired.status), (2, Status::DeadlineExpired as u8));
+    session.store(lane, 1);
+    let done = session.result();
+    assert_eq!((done.user_data, done.status), (1, Status::Done as u8));
+    // Two looks at two clocks are not one: what the daemon adds is right to the time that HELLO
+    // was on its way.
+    let way = 1000 * MILLISECOND;
+    for result in [expired, done] {
+        let times = [result.submitted_ns, result.detected_ns, result.published_ns];
+        let own = start - way..clock::now().0 + way;
+        assert!(times.iter().all(|time| own.contains(time)), "{result:?} is not in {own:?}");
+    }
+    println!("\nelsewhen");
+}
+
+fn deadlines_and_times_are_the_clients_own(executor: &Executor) {
+    let unshare = || {
+        let mut command = Command::new("unshare");
+        command.args(["--user", "--map-root-user", "--time", "--monotonic", "100000", "--fork"]);
+        command
+    };
+    let can = unshare().arg("true").stderr(Stdio::null()).status();
+    if !can.is_ok_and(|status| status.success()) {
+        return skipped("a time namespace cannot be made here");
+    }
+    let daemon = Daemon::start(executor, "");
+    let client = unshare()
+        .arg(std::env::current_exe().expect("this program"))
+        .args(["--exact", "ends::a_client_in_another_time_namespace", "--nocapture"])
+        .env(ELSEWHEN, daemon.socket())
+        .output()
+        .expect("unshare");
+    let said = String::from_utf8_lossy(&client.stdout);
+    let wrong = String::from_utf8_lossy(&client.stderr);
+    assert!(said.lines().any(|line| line == "elsewhen"), "{said}{wrong}");
 }
 
 fn a_ticket_is_cancelled(executor: &Executor) {
