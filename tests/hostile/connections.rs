@@ -46,11 +46,16 @@ fn a_silent_connection_is_ended(executor: &Executor) {
 /// Sends without ever reading until the daemon has had enough.
 fn pour(wire: &Wire, record: &[u8]) {
     let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-    until("the daemon closes the connection", || match send(&wire.socket, record, flags) {
-        Ok(_) => None,
-        Err(Errno::AGAIN) => None,
-        Err(Errno::PIPE | Errno::CONNRESET) => Some(()),
-        Err(errno) => panic!("send: {errno}"),
+    until("the daemon closes the connection", || {
+        // Until it has to catch up.
+        loop {
+            match send(&wire.socket, record, flags) {
+                Ok(_) => {}
+                Err(Errno::AGAIN) => return None,
+                Err(Errno::PIPE | Errno::CONNRESET) => return Some(()),
+                Err(errno) => panic!("send: {errno}"),
+            }
+        }
     });
 }
 
