@@ -32,19 +32,19 @@ fn done(id: SlotId) -> ResultEntry {
 #[test]
 fn what_is_pushed_is_published_and_rung() {
     let Rings { mut ledger, submit, .. } = rings(64, 64);
-    assert!(!ledger.bell);
+    assert_eq!(ledger.bell, Telling::Nothing);
     let id = ledger.submit(&ticket()).unwrap();
-    assert!(std::mem::take(&mut ledger.bell));
+    assert_eq!(std::mem::take(&mut ledger.bell), Telling::Wake);
     assert_eq!(submit.pending(0), Ok(1));
     assert_eq!(SubmitEntry::from_words(submit.entry(0)).user_data, id.user_data());
     ledger.submit_all(&[ticket(); 3], |_| {}).unwrap();
-    assert!(std::mem::take(&mut ledger.bell));
+    assert_eq!(std::mem::take(&mut ledger.bell), Telling::Quiet, "they wait behind the first");
     assert_eq!(submit.pending(0), Ok(4));
     ledger.cancel(id);
-    assert!(std::mem::take(&mut ledger.bell));
+    assert_eq!(std::mem::take(&mut ledger.bell), Telling::Wake);
     assert_eq!(SubmitEntry::from_words(submit.entry(4)).op, Op::Cancel as u8);
     assert_eq!(ledger.fail(7, 700), Ok(true));
-    assert!(std::mem::take(&mut ledger.bell));
+    assert_eq!(std::mem::take(&mut ledger.bell), Telling::Wake);
     let fail = SubmitEntry::from_words(submit.entry(5));
     assert_eq!((fail.source, fail.target, fail.check().unwrap().0), (7, 700, Op::Fail));
 }
@@ -103,4 +103,43 @@ fn entries_past_the_credit_are_taken_in_batches_and_given_back() {
     assert_eq!(rounds, 1000_usize.div_ceil(COLLECT_BATCH));
     assert!(ids.iter().all(|id| ledger.has_ended(*id)));
     assert_eq!(ledger.room(), Ok(1024));
+}
+
+/// What a ticket on a lane tells the daemon after one for number 5 that has no result yet.
+fn telling_behind(next: SubmitEntry) -> Telling {
+    let Rings { mut ledger, .. } = rings(64, 64);
+    let ticket = |target| SubmitEntry { target, ..ticket().entry };
+    ledger.submit(&Outgoing { entry: ticket(5), tag: None }).unwrap();
+    ledger.bell = Telling::Nothing;
+    ledger.submit(&Outgoing { entry: next, tag: None }).unwrap();
+    ledger.bell
+}
+
+#[test]
+fn only_what_waits_behind_another_of_its_lane_needs_no_wake() {
+    let of = |target| SubmitEntry { target, ..ticket().entry };
+    assert_eq!(telling_behind(of(6)), Telling::Quiet);
+    assert_eq!(telling_behind(of(5)), Telling::Quiet);
+    assert_eq!(telling_behind(of(4)), Telling::Wake, "it may come first");
+    assert_eq!(telling_behind(SubmitEntry { source: 1, ..of(6) }), Telling::Wake);
+    assert_eq!(telling_behind(SubmitEntry { deadline_ns: 1, ..of(6) }), Telling::Wake);
+}
+
+#[test]
+fn what_waits_behind_one_that_has_ended_needs_a_wake_and_so_do_many() {
+    let Rings { mut ledger, results, .. } = rings(64, 64);
+    let first = ledger.submit(&ticket()).unwrap();
+    results.write(0, ResultEntry { phase: 1, ..done(first) });
+    results.publish(1);
+    ledger.collect();
+    ledger.bell = Telling::Nothing;
+    ledger.submit(&ticket()).unwrap();
+    assert_eq!(std::mem::take(&mut ledger.bell), Telling::Wake);
+    let mut tellings = Vec::new();
+    for _ in 0..2 * QUIET_MAX {
+        ledger.submit(&ticket()).unwrap();
+        tellings.push(std::mem::take(&mut ledger.bell));
+    }
+    assert_eq!(tellings[0], Telling::Quiet);
+    assert_eq!(tellings.last(), Some(&Telling::Wake), "the daemon takes none of them here");
 }

@@ -10,7 +10,7 @@ use super::ports::Ports;
 use crate::core::line::Width;
 use crate::core::plan::{Plan, Predict};
 use crate::core::step::Wait;
-use crate::core::time::MonoNs;
+use crate::core::time::{DurNs, MonoNs};
 
 /// How a lane's head is waited for now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,8 +59,18 @@ pub struct Lane {
     pub due: MonoNs,
     /// When hot looking ends.
     pub hot_until: MonoNs,
-    /// When a ticket of this lane was last seen complete.
+    /// When the head was last looked at and its number not reached.
+    pub not_yet: MonoNs,
+    /// When a ticket of this lane last completed: the middle of the time between the look that
+    /// found it done and the look before.
     pub last_done: MonoNs,
+    /// The earliest time at which it can have completed.
+    pub last_done_min: MonoNs,
+    /// From when the head's residual is learned: the later of its submit and `last_done_min`. A
+    /// coarse look can only make a residual longer so, and the least of several stays what it
+    /// is; measured from look to look it would come out short, the next look be too early, and
+    /// the time for hot looking be spent before the number lands.
+    pub learn_from: MonoNs,
     /// Place in the order of due times.
     pub due_link: Link,
     /// Whether it stands in the engine's list of hot lanes.
@@ -86,7 +96,10 @@ impl Lane {
             mode: Mode::Idle,
             due: MonoNs::MAX,
             hot_until: MonoNs(0),
+            not_yet: MonoNs(0),
             last_done: MonoNs(0),
+            last_done_min: MonoNs(0),
+            learn_from: MonoNs(0),
             due_link: Link::default(),
             hot_listed: false,
             waiting_at: NOWHERE,
@@ -101,9 +114,21 @@ impl Lane {
         }
     }
 
-    /// One look: the word, if it has reached the head's target.
-    pub fn look(&self, ports: &impl Ports, index: u32) -> Option<u64> {
+    /// One look at `now`: the word, if it has reached the head's target.
+    pub fn look(&mut self, ports: &impl Ports, index: u32, now: MonoNs) -> Option<u64> {
         let word = ports.lane_word(index);
-        self.width.reached(word, self.head_target).then_some(word)
+        if self.width.reached(word, self.head_target) {
+            return Some(word);
+        }
+        self.not_yet = now;
+        None
+    }
+
+    /// The head was found done at `now`, since the look before or, where that lies more than
+    /// `park` back (it was slept through), shortly before.
+    pub fn done(&mut self, now: MonoNs, park: DurNs) {
+        let since = now.since(self.not_yet.max(self.last_done_min)).0.min(park.0);
+        self.last_done_min = MonoNs(now.0 - since);
+        self.last_done = MonoNs(now.0 - since / 2);
     }
 }

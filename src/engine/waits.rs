@@ -93,6 +93,7 @@ impl<P: Ports> Session<P> {
         let sleep = sleep.map(|sleep| sleep.saturating_sub(cx.lead));
         let entry = &mut self.lanes[lane as usize];
         let start = MonoNs(row.submitted_ns).max(entry.last_done);
+        entry.learn_from = MonoNs(row.submitted_ns).max(entry.last_done_min);
         entry.head_target = row.target;
         entry.point = row.point;
         entry.predict = plan.predict;
@@ -109,7 +110,7 @@ impl<P: Ports> Session<P> {
             let entry = &mut self.lanes[lane as usize];
             match entry.wait.step(cx.now, event) {
                 Action::Query => {
-                    seen = entry.look(&self.ports, lane);
+                    seen = entry.look(&self.ports, lane, cx.now);
                     event = Event::Queried(seen.is_some());
                 }
                 Action::Arm => event = Event::Armed,
@@ -117,7 +118,7 @@ impl<P: Ports> Session<P> {
                 Action::ParkUntil(until) => return self.park(cx, lane, until),
                 Action::Poll { .. } => return self.poll(cx, lane),
                 Action::Block { .. } => {
-                    seen = entry.look(&self.ports, lane);
+                    seen = entry.look(&self.ports, lane, cx.now);
                     if seen.is_none() {
                         let due = cx.now + cx.config.backstop;
                         return self.set_mode(lane, Mode::Blocked, due);
@@ -145,6 +146,9 @@ impl<P: Ports> Session<P> {
         if inside && self.may_be_hot(cx, lane) {
             self.go_hot(cx, lane, hot_until);
         } else {
+            // What is left of the window is not tried again: going from hot to asleep and back
+            // costs more than it finds.
+            self.lanes[lane as usize].hot_until = cx.now;
             self.set_mode(lane, Mode::Warm, until);
         }
     }
@@ -180,7 +184,7 @@ impl<P: Ports> Session<P> {
     pub fn look_hot(&mut self, cx: &mut Context<'_>, lane: u32, share: DurNs) {
         self.budget.charge(share);
         cx.stats.hot_looks += 1;
-        if let Some(word) = self.lanes[lane as usize].look(&self.ports, lane) {
+        if let Some(word) = self.lanes[lane as usize].look(&self.ports, lane, cx.now) {
             self.advance(cx, lane, Event::Seen, Some(word));
         } else if self.budget.is_empty() {
             self.advance(cx, lane, Event::Parked, None);
@@ -191,9 +195,9 @@ impl<P: Ports> Session<P> {
     pub fn look_at_device(&mut self, cx: &mut Context<'_>, device: Option<u32>) {
         let mut at = 0;
         while let Some(&lane) = self.waiting.get(at) {
-            let entry = &self.lanes[lane as usize];
+            let entry = &mut self.lanes[lane as usize];
             if device.is_none_or(|device| device == entry.device)
-                && let Some(word) = entry.look(&self.ports, lane)
+                && let Some(word) = entry.look(&self.ports, lane, cx.now)
             {
                 self.advance(cx, lane, Event::Seen, Some(word));
             }
@@ -204,11 +208,11 @@ impl<P: Ports> Session<P> {
 
     /// Looks at one lane now.
     pub fn look_at_lane(&mut self, cx: &mut Context<'_>, lane: u32) {
-        let entry = &self.lanes[lane as usize];
+        let entry = &mut self.lanes[lane as usize];
         if entry.mode == Mode::Idle {
             return;
         }
-        if let Some(word) = entry.look(&self.ports, lane) {
+        if let Some(word) = entry.look(&self.ports, lane, cx.now) {
             self.advance(cx, lane, Event::Seen, Some(word));
         }
     }
@@ -216,7 +220,7 @@ impl<P: Ports> Session<P> {
     /// Does what is due at `cx.now`.
     pub fn run_due(&mut self, cx: &mut Context<'_>) {
         while let Some(lane) = self.due.first() {
-            let entry = &self.lanes[lane as usize];
+            let entry = &mut self.lanes[lane as usize];
             if entry.due > cx.now + cx.slack_of(entry.mode) {
                 break;
             }
@@ -229,7 +233,7 @@ impl<P: Ports> Session<P> {
             // A predicted sleep's end has a look of its own, which makes the result Late.
             let seen = match event {
                 Event::Woke => None,
-                _ => entry.look(&self.ports, lane),
+                _ => entry.look(&self.ports, lane, cx.now),
             };
             self.advance(cx, lane, seen.map_or(event, |_| Event::Seen), seen);
         }
@@ -252,7 +256,7 @@ impl<P: Ports> Session<P> {
 
     /// Ends the head and all behind it that the word `seen` has reached.
     fn complete(&mut self, cx: &mut Context<'_>, lane: u32, seen: Option<u64>, outcome: Outcome) {
-        let Lane { base, width, point, predict, .. } = self.lanes[lane as usize];
+        let Lane { base, width, point, predict, learn_from, .. } = self.lanes[lane as usize];
         let mask = self.lanes[lane as usize].mask();
         let word = seen.unwrap_or_else(|| self.ports.lane_word(lane));
         let mut waited = outcome.waited;
@@ -272,17 +276,18 @@ impl<P: Ports> Session<P> {
             count += 1;
         }
         if let (Some(predict), Some(sample)) = (predict, outcome.sample) {
-            self.points.record(point, &predict, mean_of(sample, count));
+            let sample = match sample {
+                Sample::Exact(_) => Sample::Exact(mean(cx.now.since(learn_from), count)),
+                other => other,
+            };
+            self.points.record(point, &predict, sample);
         }
-        self.lanes[lane as usize].last_done = cx.now;
+        self.lanes[lane as usize].done(cx.now, cx.config.park);
     }
 }
 
 /// A look that finds `count` numbers reached at once has measured the sum of their residuals: the
 /// estimator learns the mean.
-fn mean_of(sample: Sample, count: u64) -> Sample {
-    match sample {
-        Sample::Exact(residual) => Sample::Exact(DurNs(residual.0 / count.max(1))),
-        other => other,
-    }
+fn mean(residual: DurNs, count: u64) -> DurNs {
+    DurNs(residual.0 / count.max(1))
 }

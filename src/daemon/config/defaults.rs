@@ -16,16 +16,16 @@ pub const GROUP: &str = "parkd";
 pub const FILE: &str = "/etc/parkd/parkd.toml";
 
 /// Microseconds of one park.
-pub const PARK_US: u32 = 100;
+pub const PARK_US: u32 = 150;
 /// Microseconds from one status query to the next.
 pub const BACKSTOP_US: u32 = 1000;
 /// Microseconds of looking without a pause, at most.
 pub const SPIN_US: u32 = 300;
 /// Percent of FILL's time that may be spent looking without a pause.
-pub const SPIN_BUDGET_PERCENT: u32 = 10;
+pub const SPIN_BUDGET_PERCENT: u32 = 12;
 
 /// Microseconds that a predicted sleep ends early.
-pub const MARGIN_US: u32 = 25;
+pub const MARGIN_US: u32 = 50;
 /// Microseconds of the shortest predicted sleep.
 pub const MIN_SLEEP_US: u32 = 100;
 /// Microseconds of the longest predicted sleep.

@@ -11,15 +11,18 @@ use crate::host::fds::{self, FdKind};
 use crate::host::fill::{FillHost, HostEvent, Watch};
 
 impl<H: FillHost> Fill<H> {
-    /// Does the engine's effects; what they queue leaves with the turn's one system call.
+    /// Does the engine's effects. Wakes leave at once: whoever is woken should not wait for what
+    /// FILL does before it sleeps.
     pub(super) fn effects(&mut self) -> io::Result<()> {
         let Fill { host, engine, seats, end, effects, .. } = self;
         effects.extend(engine.effects());
+        let mut wakes = false;
         for effect in effects.drain(..) {
             match effect {
                 Effect::WakeTail { slot } => {
                     if let Some(memory) = engine.ports(slot) {
                         host.wake_word(memory.tail_futex())?;
+                        wakes = true;
                     }
                 }
                 Effect::Notify { slot } => {
@@ -54,7 +57,7 @@ impl<H: FillHost> Fill<H> {
                 }
             }
         }
-        Ok(())
+        if wakes { host.flush() } else { Ok(()) }
     }
 
     /// Acts on a host event.

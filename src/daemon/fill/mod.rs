@@ -164,8 +164,9 @@ impl<H: FillHost> Fill<H> {
     fn end_turn(&mut self, more_tasks: bool) -> io::Result<()> {
         self.engine.run_due(self.now);
         self.engine.look_hot(self.now);
-        let rung = self.publish();
+        self.engine.publish(self.now);
         self.effects()?;
+        let rung = self.read_published();
         if more_tasks || rung || self.more_commands || self.engine.is_hot() {
             self.stay_awake(more_tasks || rung)
         } else {
@@ -173,12 +174,11 @@ impl<H: FillHost> Fill<H> {
         }
     }
 
-    /// Publishes results, then looks at the doorbells of those they are for; `true` when one
-    /// moved. A client makes no wake for tickets that wait behind others of their lane: what it
+    /// Looks at the bells of sessions that were just given results; `true` when one moved. A
+    /// client makes no wake for tickets that wait behind others of their lane: what it
     /// has sent by the time when one of those ends is seen here, and what comes later knows that
     /// it has ended, since a full fence lies between the two on both sides.
-    fn publish(&mut self) -> bool {
-        self.engine.publish(self.now);
+    fn read_published(&mut self) -> bool {
         let mut rung = false;
         for at in 0..self.engine.published().len() {
             rung |= self.read_bells_of(self.engine.published()[at]);
