@@ -6,11 +6,14 @@ use loom::thread;
 use parkd_loom::check;
 use parkd_loom::futex::Futex;
 use parkd_loom::memory::Memory;
+use parkd_loom::proto::entry::{ResultEntry, phase_of};
 use parkd_loom::proto::layout::lanes;
 use parkd_loom::shm::bells::{Bell, BellsView, Ring};
 use parkd_loom::shm::lanes::{LanesView, LanesWriter};
+use parkd_loom::shm::result_ring::{ResultConsumer, ResultProducer};
 use parkd_loom::shm::status::StatusPage;
 use parkd_loom::shm::submit_ring::{SubmitConsumer, SubmitProducer};
+use parkd_loom::shm::sync::{Ordering, fence};
 
 #[test]
 fn the_daemon_sees_the_ring_or_the_producer_sees_it_parked() {
@@ -92,5 +95,33 @@ fn who_hears_the_doorbell_finds_the_submission() {
         }
         let left = client.join().unwrap();
         assert!(heard || left == Ring::MustWake);
+    });
+}
+
+/// A client makes no wake for a ticket that waits behind another one, unless the other's result is
+/// there; the daemon looks at the doorbell whenever it has published results.
+#[test]
+fn a_ticket_sent_without_a_wake_is_seen_when_the_one_ahead_ends() {
+    check(4, || {
+        let (lanes, status) = (Memory::lanes(), Memory::status());
+        let (rings, sizes) = Memory::rings(0);
+        let page = StatusPage::new(status.clone()).unwrap();
+        page.park();
+        let mut producer = SubmitProducer::new(rings.clone(), sizes).unwrap();
+        let taken = ResultConsumer::new(rings.clone(), sizes).unwrap();
+        let bell = Bell::new(lanes.clone(), status, 0).unwrap();
+        let client = thread::spawn(move || {
+            assert_eq!(producer.push(&[7; 8]), Ok(Some(0)));
+            producer.publish();
+            assert_eq!(bell.ring(), Ring::MustWake);
+            taken.ready()
+        });
+        let results = ResultProducer::new(rings, sizes).unwrap();
+        let bells = BellsView::new(lanes).unwrap();
+        results.write(0, ResultEntry { phase: phase_of(0, sizes.result()), ..Default::default() });
+        results.publish(1);
+        fence(Ordering::SeqCst);
+        let heard = bells.moved(0, 0).is_some();
+        assert!(client.join().unwrap() || heard, "neither has seen the other");
     });
 }
