@@ -253,6 +253,28 @@ fn hot_looking_ends_when_the_budget_is_spent() {
 }
 
 #[test]
+fn a_park_much_shorter_than_the_configured_one_does_not_hold_a_turn_up() {
+    let mut bench = bench_with("flag:park_us=1,backstop_us=1");
+    bench.submit(word(1, 1));
+    assert_eq!(bench.wait(500), []);
+    bench.shared.store(0, 1);
+    assert_eq!(bench.wait(10).len(), 1);
+}
+
+#[test]
+fn looks_that_are_nearly_due_share_a_turn() {
+    let mut bench = bench_with("flag:park_us=100,backstop_us=1000");
+    bench.engine.open_lane(0, Some(1), Width::W64, 0, bench.now).unwrap();
+    bench.submit(word(1, 1));
+    bench.pass(20);
+    bench.submit(SubmitEntry { source: 1, ..word(2, 1) });
+    bench.shared.store(1, 1);
+    bench.pass(80);
+    bench.turn();
+    assert_eq!(bench.shared.read().len(), 1, "the second lane is looked at with the first");
+}
+
+#[test]
 fn block_looks_on_its_bell_and_at_the_backstop_only() {
     let mut bench = bench_with("block");
     bench.submit(word(1, 1));

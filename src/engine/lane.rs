@@ -57,6 +57,8 @@ pub struct Lane {
     pub mode: Mode,
     /// When its wait goes on by itself.
     pub due: MonoNs,
+    /// From when on it may, if others are due.
+    pub may_look: MonoNs,
     /// When hot looking ends.
     pub hot_until: MonoNs,
     /// When the head was last looked at and its number not reached.
@@ -95,6 +97,7 @@ impl Lane {
             predict: None,
             mode: Mode::Idle,
             due: MonoNs::MAX,
+            may_look: MonoNs::MAX,
             hot_until: MonoNs(0),
             not_yet: MonoNs(0),
             last_done: MonoNs(0),

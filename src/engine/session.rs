@@ -48,20 +48,6 @@ pub struct Context<'a> {
     pub sharers: &'a mut u32,
 }
 
-/// A bounded park may end early: one that has less than this part of a park left is ended with
-/// what is due now, so that the looks of several lanes share a wake-up.
-const SLACK_PARTS: u64 = 4;
-
-impl Context<'_> {
-    /// How much earlier than its due time a lane in this mode may be looked at.
-    pub fn slack_of(&self, mode: Mode) -> DurNs {
-        match mode {
-            Mode::Warm => DurNs(self.config.park.0 / SLACK_PARTS),
-            _ => DurNs::ZERO,
-        }
-    }
-}
-
 /// The table's bytes, known to hold a table of `layout`.
 pub struct TableMemory<M> {
     layout: TableLayout,
@@ -274,9 +260,18 @@ impl<P: Ports> Session<P> {
         }
         entry.mode = mode;
         entry.due = due;
+        entry.may_look = due;
         if mode != Mode::Idle {
             self.due.push(&mut DueOrder(lanes), lane);
         }
+    }
+
+    /// Parks a lane warm from `now` to `until`. A bounded park may end early: from its last quarter
+    /// on it ends with whatever else is due, so that the looks of several lanes share a wake-up.
+    pub fn set_warm(&mut self, lane: u32, now: MonoNs, until: MonoNs) {
+        self.set_mode(lane, Mode::Warm, until);
+        let park = until.since(now).0;
+        self.lanes[lane as usize].may_look = now + DurNs(park - park / 4);
     }
 
     /// Puts a lane among those with tickets.

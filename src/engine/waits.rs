@@ -149,7 +149,7 @@ impl<P: Ports> Session<P> {
             // What is left of the window is not tried again: going from hot to asleep and back
             // costs more than it finds.
             self.lanes[lane as usize].hot_until = cx.now;
-            self.set_mode(lane, Mode::Warm, until);
+            self.set_warm(lane, cx.now, until);
         }
     }
 
@@ -159,7 +159,7 @@ impl<P: Ports> Session<P> {
         if self.may_be_hot(cx, lane) {
             self.go_hot(cx, lane, due);
         } else {
-            self.set_mode(lane, Mode::Warm, due);
+            self.set_warm(lane, cx.now, due);
         }
     }
 
@@ -221,7 +221,7 @@ impl<P: Ports> Session<P> {
     pub fn run_due(&mut self, cx: &mut Context<'_>) {
         while let Some(lane) = self.due.first() {
             let entry = &mut self.lanes[lane as usize];
-            if entry.due > cx.now + cx.slack_of(entry.mode) {
+            if entry.may_look > cx.now {
                 break;
             }
             cx.stats.due_looks += 1;
