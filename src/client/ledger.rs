@@ -235,8 +235,13 @@ impl Ledger {
             let ahead = entry.target.wrapping_sub(target);
             ahead < 1 << 31 && self.slots.outstanding(before)
         });
-        let few = self.submit.in_flight().is_ok_and(|waiting| waiting <= QUIET_MAX);
-        if is_behind && few && entry.deadline_ns == 0 { Telling::Quiet } else { Telling::Wake }
+        if !is_behind || entry.deadline_ns != 0 {
+            return Telling::Wake;
+        }
+        match self.submit.in_flight() {
+            Ok(waiting) if waiting <= QUIET_MAX => Telling::Quiet,
+            _ => Telling::Wake,
+        }
     }
 
     fn no_credit(&self, asked: usize, room: u32) -> Error {

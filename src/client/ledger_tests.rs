@@ -143,3 +143,30 @@ fn what_waits_behind_one_that_has_ended_needs_a_wake_and_so_do_many() {
     assert_eq!(tellings[0], Telling::Quiet);
     assert_eq!(tellings.last(), Some(&Telling::Wake), "the daemon takes none of them here");
 }
+
+#[test]
+fn a_tagged_ticket_is_ahead_of_others_like_any() {
+    let Rings { mut ledger, results, .. } = rings(64, 64);
+    let tagged = |source, target| Outgoing {
+        entry: SubmitEntry { source, target, ..ticket().entry },
+        tag: Some(target),
+    };
+    let first = ledger.submit(&tagged(0, 1)).unwrap();
+    assert_eq!(std::mem::take(&mut ledger.bell), Telling::Wake);
+    let second = ledger.submit(&tagged(0, 2)).unwrap();
+    assert_eq!(std::mem::take(&mut ledger.bell), Telling::Quiet);
+    // One that must be seen is told, whatever it came with.
+    ledger.submit_all(&[tagged(0, 3), tagged(1, 1), tagged(0, 4)], |_| {}).unwrap();
+    assert_eq!(std::mem::take(&mut ledger.bell), Telling::Wake);
+
+    // What is ahead has ended and its result was not taken: the look at the results says so.
+    assert!(!ledger.has_result());
+    results.write(0, done(first));
+    ledger.submit(&tagged(0, 5)).unwrap();
+    assert_eq!(std::mem::take(&mut ledger.bell), Telling::Quiet);
+    assert!(ledger.has_result());
+    results.write(1, done(second));
+    ledger.collect();
+    let tags = [ledger.take_tagged(), ledger.take_tagged()];
+    assert_eq!(tags.map(|taken| taken.map(|(tag, _)| tag)), [Some(1), Some(2)]);
+}

@@ -186,13 +186,12 @@ impl Slots {
         Some((tag, completion))
     }
 
-    /// Whether the ticket has no result yet, and nobody has been told of one.
+    /// Whether the ticket's result is still to come.
     pub(super) fn outstanding(&self, id: SlotId) -> bool {
+        let to_come =
+            |state| matches!(state, State::Outstanding | State::Tagged | State::Abandoned);
         let slot = self.slots.get(id.index as usize);
-        slot.is_some_and(|s| {
-            s.generation == id.generation
-                && matches!(s.state, State::Outstanding | State::Abandoned)
-        })
+        slot.is_some_and(|slot| slot.generation == id.generation && to_come(slot.state))
     }
 
     /// The owner goes. True where the result is still to come.
