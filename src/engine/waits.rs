@@ -221,7 +221,10 @@ impl<P: Ports> Session<P> {
     pub fn run_due(&mut self, cx: &mut Context<'_>) {
         while let Some(lane) = self.due.first() {
             let entry = &mut self.lanes[lane as usize];
-            if entry.due > cx.now + cx.slack_of(entry.mode) {
+            // Whoever was looked at just now is not looked at again, however short its park is.
+            let just_now = entry.not_yet == cx.now;
+            let slack = if just_now { DurNs::ZERO } else { cx.slack_of(entry.mode) };
+            if entry.due > cx.now + slack {
                 break;
             }
             cx.stats.due_looks += 1;
