@@ -180,6 +180,18 @@ fn a_silent_store_is_found_within_a_park() {
 }
 
 #[test]
+fn a_park_shorter_than_what_is_looked_at_early_is_looked_at_once_a_turn() {
+    let mut bench = bench_with("flag:park_us=1,backstop_us=1");
+    bench.submit(word(7, 1));
+    let looks = bench.engine.stats().due_looks;
+    for turn in 1..=5 {
+        bench.pass(2);
+        bench.engine.run_due(bench.now);
+        assert_eq!(bench.engine.stats().due_looks, looks + turn);
+    }
+}
+
+#[test]
 fn a_landed_ticket_is_immediate_and_one_behind_the_word_too() {
     let mut bench = bench_with(PLAN);
     bench.shared.store(0, 5);

@@ -184,7 +184,8 @@ fn the_daemons_words_are_not_the_clients_to_change(executor: &Executor) {
         session.store(lane, number);
         assert_eq!(session.outcome(), (number, Status::Done));
     }
-    assert_eq!(session.rings.load32(rings::RESULT_TAIL), 5);
+    // The daemon writes over what was written over.
+    session.published(5);
     scene.unharmed();
 }
 

@@ -123,6 +123,9 @@ fn every_plan_waits(executor: &Executor) {
         ("block", 4..=4),
         ("poll", 3..=3),
         ("flag:park_us=50,backstop_us=1000", 3..=3),
+        // As restless as a plan may be, and as calm.
+        ("flag:park_us=1,backstop_us=1", 3..=3),
+        ("flag:park_us=10000,backstop_us=1000000", 3..=3),
         (&format!("poll{predict}"), 2..=3),
         (&format!("flag:park_us=50,backstop_us=1000{predict}"), 2..=3),
         (&format!("flag:park_us=20,backstop_us=500{predict},wake=early"), 2..=3),
