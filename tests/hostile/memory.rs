@@ -8,7 +8,7 @@ use parkd::core::error::ErrorCode;
 use parkd::proto::entry::{Op, Status, SubmitEntry, TicketKind};
 use parkd::proto::layout::{SessionState, armed, lanes, rings};
 use parkd::shm::region::{ReadWrite, Region};
-use parkd::shm::words::{ReadWords, WriteWords};
+use parkd::shm::words::WriteWords;
 use rustix::fs::{FallocateFlags, OFlags, SealFlags, fallocate, fcntl_getfl, fcntl_setfl};
 
 use super::support::raw::{Session, fd, readable, word};
