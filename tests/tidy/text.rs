@@ -11,9 +11,9 @@ const WORD: usize = 80;
 
 /// Lines of the longest file of `src` (unit tests aside), of the longest file of tests, and of the
 /// longest function of `src`. These only ever go down: split the file or the function.
-const FILE_LINES: usize = 500;
+const FILE_LINES: usize = 460;
 const TEST_FILE_LINES: usize = 600;
-const FUNCTION_LINES: usize = 70;
+const FUNCTION_LINES: usize = 50;
 
 /// Lines of a main: it parses, loads, builds, runs.
 const MAIN_LINES: usize = 150;
