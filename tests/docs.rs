@@ -70,3 +70,13 @@ fn the_bounds_of_plans_md_are_those_of_the_code() {
     check("max_sleep_us", plan::MAX_SLEEP_US);
     check("window", plan::WINDOW);
 }
+
+#[test]
+fn the_readme_shows_a_run_of_the_demo() {
+    let readme = include_str!("../README.md");
+    let (_, rest) = readme.split_once("<!-- demo:begin -->").expect("a begin");
+    let (block, _) = rest.split_once("<!-- demo:end -->").expect("an end");
+    for way in ["parkd", "spin", "poll"] {
+        assert!(block.contains(way), "no row for {way}: run tools/readme_demo.py");
+    }
+}
