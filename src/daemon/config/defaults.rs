@@ -22,10 +22,10 @@ pub const BACKSTOP_US: u32 = 1000;
 /// Microseconds of looking without a pause, at most.
 pub const SPIN_US: u32 = 300;
 /// Percent of FILL's time that may be spent looking without a pause.
-pub const SPIN_BUDGET_PERCENT: u32 = 12;
+pub const SPIN_BUDGET_PERCENT: u32 = 18;
 
 /// Microseconds that a predicted sleep ends early.
-pub const MARGIN_US: u32 = 50;
+pub const MARGIN_US: u32 = 60;
 /// Microseconds of the shortest predicted sleep.
 pub const MIN_SLEEP_US: u32 = 100;
 /// Microseconds of the longest predicted sleep.
