@@ -254,7 +254,10 @@ fn the_helper_ends_with_the_session() {
 
 #[test]
 fn an_event_loop_of_ones_own_drives_the_waits() {
-    use rustix::event::{PollFd, PollFlags, poll};
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    // A broken driver fails here in place of hanging.
+    const PATIENCE: Timespec = Timespec { tv_sec: 30, tv_nsec: 0 };
 
     let (double, session) = Double::session();
     let lane = session.lane().unwrap();
@@ -266,7 +269,7 @@ fn an_event_loop_of_ones_own_drives_the_waits() {
             PollFd::from_borrowed_fd(driver.events(), PollFlags::IN),
             PollFd::from_borrowed_fd(driver.socket(), PollFlags::empty()),
         ];
-        poll(&mut fds, None).unwrap();
+        assert_ne!(poll(&mut fds, Some(&PATIENCE)).unwrap(), 0, "nothing came");
         (fds[0].revents().contains(PollFlags::IN), fds[1].revents().contains(PollFlags::HUP))
     };
     for target in 1..=50 {
