@@ -127,6 +127,8 @@ fn messages_lie_as_the_page_says() {
     check("#### STATUS", status, fields!(BODY, message::StatusText { bytes, reserved }));
     let error = fields!(BODY, message::ErrorBody { code, blame, closes, bytes, value });
     check("### ERROR", error, vec![]);
+    let resumed = fields!(BODY, message::Resumed { generation, reserved, last_cookie });
+    check("### RESUMED", resumed, vec![]);
 }
 
 #[test]
@@ -222,6 +224,9 @@ fn numbers_mean_what_the_page_says() {
     how.push((armed::BOTH, "BOTH".to_owned()));
     let of_armed = numbered("### The rings area").into_iter().filter(|(number, _)| *number < 4);
     assert_eq!(of_armed.collect::<Vec<_>>(), how);
+    let (again, notice) = (message::AGAIN, message::RESUMED);
+    assert!(section(&page, "### The header").contains(&format!("| {again} | AGAIN |")));
+    assert!(section(&page, "### RESUMED").contains(&format!("Opcode {notice:#x}")));
     assert_eq!((Op::Ticket as u8, Op::Cancel as u8, Op::Fail as u8), (1, 2, 3));
     assert_eq!((TicketKind::Word as u8, TicketKind::Fd as u8, TicketKind::Event as u8), (1, 2, 3));
     let states = (0..=3).map(SessionState::from_number);

@@ -2,7 +2,8 @@
 //!
 //! A *request* goes from the client to the daemon and is answered under its cookie by one *reply*:
 //! the request's opcode with the top bit set, or ERROR. A message is a [`Header`], a fixed body,
-//! and for some a tail whose size the body tells; `length` counts all three.
+//! and for some a tail whose size the body tells; `length` counts all three. A *notice* comes of
+//! the daemon's own accord, under cookie 0: RESUMED is the only one.
 
 use alloc::vec::Vec;
 
@@ -15,6 +16,11 @@ use crate::core::error::{Error, ErrorCode};
 pub const REPLY: u16 = 0x8000;
 /// Opcode of the ERROR reply.
 pub const ERROR: u16 = 0xffff;
+/// Opcode of the RESUMED notice.
+pub const RESUMED: u16 = 0xfffe;
+/// Flag of a request that was sent before, to an earlier life of the daemon, and had no answer.
+/// HELLO has none.
+pub const AGAIN: u16 = 1;
 
 macro_rules! opcodes {
     ($($(#[$doc:meta])* $name:ident = $num:literal, $text:literal;)*) => {
@@ -81,7 +87,7 @@ opcodes! {
 pub struct Header {
     /// An [`Opcode`], a reply's, or [`ERROR`].
     pub opcode: u16,
-    /// No flag is defined in version 1.
+    /// [`AGAIN`] or nothing.
     pub flags: u16,
     /// Bytes of the whole message.
     pub length: u32,
@@ -254,6 +260,16 @@ bodies! {
         value: u64,
     }
 
+    /// The body of RESUMED: another life of the daemon goes on with the session.
+    Resumed {
+        /// Which life.
+        generation: u32,
+        /// Zero.
+        reserved: u32,
+        /// The cookie of the last SUBMIT that was accepted.
+        last_cookie: u64,
+    }
+
     /// STATUS's body.
     StatusRequest {
         /// Zero.
@@ -309,6 +325,18 @@ pub fn error(cookie: u64, error: &Error, value: u64, closes: bool) -> Vec<u8> {
         value,
     };
     encode(ERROR, cookie, &body, &error.detail.as_bytes()[..end])
+}
+
+/// The RESUMED notice.
+pub fn resumed(generation: u32, last_cookie: u64) -> Vec<u8> {
+    encode(RESUMED, 0, &Resumed { generation, reserved: 0, last_cookie }, &[])
+}
+
+/// Marks an encoded request as one that is sent [`AGAIN`].
+pub fn mark_again(record: &mut [u8]) {
+    if let Some(flags) = record.get_mut(2..4) {
+        flags.copy_from_slice(&AGAIN.to_le_bytes());
+    }
 }
 
 /// A name as it stands in a fixed field: UTF-8, padded with zeros. `None` when it does not fit.

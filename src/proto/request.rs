@@ -14,7 +14,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::entry::{ENTRY_BYTES, SubmitEntry};
 use super::limits::{MESSAGE_BYTES_MAX, PLAN_TEXT_BYTES_MAX, SUBMIT_FDS_MAX, SUBMIT_TICKETS_MAX};
-use super::message::{self, ERROR, ErrorBody, Header, Opcode, field_name};
+use super::message::{self, AGAIN, ERROR, ErrorBody, Header, Opcode, RESUMED, field_name};
 use crate::core::error::{Error, ErrorCode, Result};
 
 /// A checked request.
@@ -93,7 +93,8 @@ pub fn parse(record: &[u8]) -> Result<(Header, Request)> {
         let text = format!("opcode {} is not known in protocol version 1", header.opcode);
         Error::new(ErrorCode::UnknownOpcode, text)
     })?;
-    if header.flags != 0 {
+    let known = if opcode == Opcode::Hello { 0 } else { AGAIN };
+    if header.flags & !known != 0 {
         let text = format!("{}: flags {:#x} are not known", opcode.name(), header.flags);
         return Err(Error::new(ErrorCode::UnknownFlags, text));
     }
@@ -231,6 +232,17 @@ pub fn parse_reply(record: &[u8]) -> Result<(Header, core::result::Result<&[u8],
             closes: body.closes != 0,
         }),
     ))
+}
+
+/// The RESUMED notice, where the record of these parts is one: as [`parse_reply`] splits it.
+///
+/// # Errors
+/// `BadMessage` for a RESUMED of another size.
+pub fn parse_notice(header: &Header, bytes: &[u8]) -> Result<Option<message::Resumed>> {
+    match header.opcode {
+        RESUMED => body("RESUMED", bytes).map(Some),
+        _ => Ok(None),
+    }
 }
 
 /// The tail of a SUBMIT message.

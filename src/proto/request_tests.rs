@@ -49,7 +49,7 @@ fn lengths_opcodes_flags_and_counts_are_refused_with_their_codes() {
     long.push(0);
     assert_eq!(code(&long), ErrorCode::BadMessage);
     let mut flagged = good.clone();
-    flagged[2] = 1;
+    flagged[2] = 2;
     assert_eq!(code(&flagged), ErrorCode::UnknownFlags);
     let mut unknown = good;
     unknown[0] = 99;
@@ -62,6 +62,37 @@ fn lengths_opcodes_flags_and_counts_are_refused_with_their_codes() {
     assert_eq!(code(&submit(&[fd], 1)), ErrorCode::BadMessage);
     let cancel = SubmitEntry { op: 2, ..SubmitEntry::default() };
     assert_eq!(code(&submit(&[cancel], 0)), ErrorCode::BadMessage);
+}
+
+#[test]
+fn a_request_may_be_marked_as_sent_again_and_hello_may_not() {
+    let mut again = encode(Opcode::Cancel as u16, 7, &message::Cancel { user_data: 1 }, &[]);
+    message::mark_again(&mut again);
+    let (header, request) = parse(&again).unwrap();
+    assert_eq!((header.flags, header.cookie, request), (message::AGAIN, 7, Request::Cancel(1)));
+    again[2] |= 2;
+    assert_eq!(code(&again), ErrorCode::UnknownFlags);
+    let hello = <message::Hello as zerocopy::FromZeros>::new_zeroed();
+    let mut again = encode(Opcode::Hello as u16, 7, &hello, &[]);
+    assert!(parse(&again).is_ok());
+    message::mark_again(&mut again);
+    assert_eq!(code(&again), ErrorCode::UnknownFlags);
+}
+
+#[test]
+fn a_notice_is_known_from_a_reply() {
+    let record = message::resumed(4, 9);
+    let (header, bytes) = parse_reply(&record).unwrap();
+    let resumed = parse_notice(&header, bytes.unwrap()).unwrap();
+    assert_eq!(resumed, Some(message::Resumed { generation: 4, reserved: 0, last_cookie: 9 }));
+    assert_eq!(header.cookie, 0);
+    let short = encode(message::RESUMED, 0, &4u32, &[]);
+    let (header, bytes) = parse_reply(&short).unwrap();
+    let refused = parse_notice(&header, bytes.unwrap()).unwrap_err();
+    assert_eq!(refused.code, ErrorCode::BadMessage);
+    let reply = message::done(Opcode::Bye, 1);
+    let (header, bytes) = parse_reply(&reply).unwrap();
+    assert_eq!(parse_notice(&header, bytes.unwrap()), Ok(None));
 }
 
 #[test]

@@ -166,7 +166,7 @@ fn wrong_messages_are_refused_and_the_session_goes_on(executor: &Executor) {
     let code = |record: &[u8]| refusal(&session.wire, record, &[]).code();
     for (opcode, record) in requests(&session, lane) {
         let mut unknown = record.clone();
-        unknown[2] = 1;
+        unknown[2] = 2;
         assert_eq!(code(&unknown), ErrorCode::UnknownFlags, "{opcode:?}");
         assert_eq!(code(&record[..record.len() - 1]), bad, "{opcode:?} short");
         let mut long = [&record[..], &[0; 8]].concat();
