@@ -225,6 +225,9 @@ registry! {
     68 InvalidArgument Client, "<argument>: <what is wrong>",
         "A function of the library was given a value that it cannot take, as a null pointer.",
         "Correct the call; include/parkd.h says what each argument may be.";
+    69 Quarantined Client, "session of pid <n>: the daemon died <n> times while it recovered it",
+        "A restarted daemon did not survive taking this session over, and leaves it out now.",
+        "Connect again; please report it: no session should be able to do that.";
 }
 
 impl ErrorCode {

@@ -11,7 +11,7 @@ use super::engine::Refusal;
 use super::ports::{Effect, Ports};
 use super::publish::End;
 use super::session::{Context, Session, no_such_lane};
-use super::table::{BY_SOCKET, FREE, LaneRecord, Row};
+use super::table::{BY_SOCKET, FREE, REFUSED, Row};
 use crate::core::error::{Error, ErrorCode, Result};
 use crate::proto::entry::{Op, Status, SubmitEntry, TicketKind};
 use crate::proto::limits::SUBMIT_BATCH;
@@ -72,17 +72,15 @@ impl<P: Ports> Session<P> {
             return self.close(cx, error);
         }
         let refusal = unreadable.or_else(|| self.check_ticket(cx, entry, false).err());
-        let row = self.row_of(cx, entry, position, 0);
-        let table = self.table.parts();
-        let Some(at) = self.tickets.record(table.rows, row) else { return };
-        table.header.set_submit_head(position.wrapping_add(1));
-        self.count(cx);
-        match refusal {
-            Some(error) => {
-                self.publish(cx, at, End::without(Status::Refused, error.code.number().into()));
-            }
-            None => self.begin(cx, at),
+        let mut row = self.row_of(cx, entry, position, 0);
+        if let Some(error) = refusal {
+            row.flags |= REFUSED;
+            row.code = error.code.number().into();
         }
+        let Some(at) = self.tickets.record(self.table.parts().rows, row) else { return };
+        self.table.parts().header.set_submit_head(position.wrapping_add(1));
+        self.count(cx);
+        self.begin(cx, at);
     }
 
     /// Takes the tickets of a SUBMIT message, all or none, and answers what is free after them.
@@ -133,7 +131,7 @@ impl<P: Ports> Session<P> {
         }
     }
 
-    fn count(&mut self, cx: &mut Context<'_>) {
+    fn count(&self, cx: &mut Context<'_>) {
         cx.accounts.take(self.account);
         cx.stats.tickets += 1;
     }
@@ -206,10 +204,12 @@ impl<P: Ports> Session<P> {
         }
     }
 
-    /// Lets an accepted ticket wait.
-    fn begin(&mut self, cx: &mut Context<'_>, at: u32) {
-        let Row { kind, source, .. } = self.table.parts().rows[at as usize];
-        if kind == TicketKind::Fd as u8 {
+    /// Lets an accepted ticket wait; ends one that was refused.
+    pub fn begin(&mut self, cx: &mut Context<'_>, at: u32) {
+        let Row { kind, source, flags, code, .. } = self.table.parts().rows[at as usize];
+        if flags & REFUSED != 0 {
+            self.publish(cx, at, End::without(Status::Refused, code));
+        } else if kind == TicketKind::Fd as u8 {
             cx.effects.push(Effect::PollFd { slot: self.slot, row: at, fd: source });
         } else {
             self.join_lane(cx, at, source);
@@ -237,10 +237,7 @@ impl<P: Ports> Session<P> {
     pub fn fail_lane(&mut self, cx: &mut Context<'_>, lane: u32, code: u32) -> Result<()> {
         let entry = self.open_lane_at(lane)?;
         entry.failed = Some(code);
-        let width = entry.width.bits();
-        let device = entry.device;
-        self.table.parts().lanes[lane as usize] =
-            LaneRecord { width: width.into(), device, failed: 1, code };
+        self.table.parts().lanes[lane as usize].fail(code);
         self.look_at_lane(cx, lane);
         self.finish_lane(cx, lane, End::without(Status::DeviceFailed, code));
         Ok(())
@@ -253,7 +250,7 @@ impl<P: Ports> Session<P> {
     pub fn close_lane(&mut self, cx: &mut Context<'_>, lane: u32) -> Result<()> {
         self.open_lane_at(lane)?.open = false;
         self.finish_lane(cx, lane, End::without(Status::Cancelled, 0));
-        self.table.parts().lanes[lane as usize] = LaneRecord::default();
+        self.table.parts().lanes[lane as usize].close();
         Ok(())
     }
 }

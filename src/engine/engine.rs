@@ -15,6 +15,7 @@ use super::ports::{Effect, Ports};
 use super::publish::End;
 use super::session::{Context, HotLane, Session};
 use super::stats::Stats;
+use super::table::TableHeader;
 use crate::core::bands::Bands;
 use crate::core::error::{Error, ErrorCode, Result};
 use crate::core::line::Width;
@@ -74,6 +75,29 @@ impl<P: Ports> Prepared<P> {
     }
 }
 
+impl<P: Ports> Prepared<P> {
+    /// A session over what an earlier life of the daemon left, whose recovery was begun by
+    /// [`recovery::begin`](super::recovery::begin). Once attached it is to be resumed
+    /// ([`Engine::resume`]).
+    ///
+    /// # Errors
+    /// `SessionMemory` when the table makes no sense.
+    pub fn recover(slot: u16, ports: P, table: P::Table, config: &Config) -> Result<Prepared<P>> {
+        Session::restore(slot, ports, table, config).map(|s| Prepared(Box::new(s)))
+    }
+
+    /// The head of the session's table.
+    pub fn header(&mut self) -> &mut TableHeader {
+        self.0.table.parts().header
+    }
+
+    /// The devices of its open lanes, one bit for each.
+    pub fn devices(&self) -> u64 {
+        let open = self.0.lanes.iter().filter(|lane| lane.open);
+        open.fold(0, |devices, lane| devices | 1 << lane.device)
+    }
+}
+
 /// A session that has been taken out: to be dropped where freeing its memory delays nobody.
 pub struct Retired<P: Ports>(Box<Session<P>>);
 
@@ -81,6 +105,12 @@ impl<P: Ports> Retired<P> {
     /// Its memory.
     pub fn ports(&self) -> &P {
         &self.0.ports
+    }
+
+    /// The session, to see what it left.
+    #[cfg(test)]
+    pub(super) fn into_session(self) -> Session<P> {
+        *self.0
     }
 }
 
@@ -144,6 +174,29 @@ impl<P: Ports> Engine<P> {
             }
             _ => Err(Retired(session)),
         }
+    }
+
+    /// Lets the tickets of a recovered session wait, and has its client told of what was
+    /// published since it last was.
+    pub fn resume(&mut self, slot: u16, now: MonoNs) {
+        self.with(slot, now, |session, cx| session.resume(cx));
+    }
+
+    /// A recovered session has been served: what comes now is not its recovery's fault.
+    pub fn recovered(&mut self, slot: u16, now: MonoNs) {
+        self.with(slot, now, |session, _| session.recovered());
+    }
+
+    /// Has an outstanding fd ticket wait for a fd that its client sent again after a restart, by
+    /// the caller's handle for it; `false` where no ticket of this name lacks one.
+    pub fn give_fd(&mut self, slot: u16, user_data: u64, fd: u32, now: MonoNs) -> bool {
+        self.with(slot, now, |session, cx| session.give_fd(cx, user_data, fd)).unwrap_or(false)
+    }
+
+    /// Cookie of the last SUBMIT message that was accepted from a session; 0 before the first.
+    pub fn last_cookie(&mut self, slot: u16, now: MonoNs) -> u64 {
+        let last = self.with(slot, now, |session, _| session.table.parts().header.last_cookie);
+        last.unwrap_or(0)
     }
 
     /// Takes a session out, whatever it has outstanding.
@@ -210,7 +263,7 @@ impl<P: Ports> Engine<P> {
         self.with(slot, now, work).unwrap_or_else(|| Err(gone()))
     }
 
-    /// Opens a lane and answers its index and present number.
+    /// Opens a lane, asked for under this cookie, and answers its index and present number.
     ///
     /// # Errors
     /// `NoFreeLane`, `NoSuchLane`, `BadMessage` for one that is open.
@@ -220,9 +273,16 @@ impl<P: Ports> Engine<P> {
         lane: Option<u32>,
         width: Width,
         device: u32,
+        cookie: u64,
         now: MonoNs,
     ) -> core::result::Result<(u32, u64), Refusal> {
-        self.command(slot, now, |session, _| Ok(session.open_lane(lane, width, device)?))
+        self.command(slot, now, |session, _| Ok(session.open_lane(lane, width, device, cookie)?))
+    }
+
+    /// The lane that the session's last OPEN_LANE opened, if this was its cookie: index, device
+    /// and present number. It is open still.
+    pub fn opened_by(&mut self, slot: u16, cookie: u64, now: MonoNs) -> Option<(u32, u32, u64)> {
+        self.with(slot, now, |session, _| session.opened_by(cookie)).flatten()
     }
 
     /// Closes a lane; its tickets end with `Cancelled`.

@@ -1,165 +1,12 @@
-use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::rc::Rc;
 
 use proptest::prelude::*;
 
 use super::*;
-use crate::engine::table::{self, Table, TableLayout};
-use crate::proto::entry::{EntryWords, ResultEntry};
+use crate::engine::bench_tests::*;
+use crate::engine::table::{self, Table};
+use crate::proto::entry::ResultEntry;
 use crate::proto::layout::armed;
-
-const RING: u32 = 64;
-const LANES: u32 = 64;
-
-/// A session's shared memory, as plain cells.
-#[derive(Default)]
-struct Shared {
-    words: RefCell<Vec<u64>>,
-    submitted: RefCell<Vec<EntryWords>>,
-    submit_tail: Cell<u32>,
-    submit_head: Cell<u32>,
-    results: RefCell<Vec<ResultEntry>>,
-    result_tail: Cell<u32>,
-    result_head: Cell<u32>,
-    armed: Cell<u32>,
-}
-
-impl Shared {
-    fn new() -> Rc<Shared> {
-        let shared = Shared::default();
-        shared.words.borrow_mut().resize(LANES as usize, 0);
-        shared.submitted.borrow_mut().resize(RING as usize, [0; 8]);
-        shared.results.borrow_mut().resize(RING as usize, ResultEntry::default());
-        Rc::new(shared)
-    }
-    fn store(&self, lane: u32, number: u64) {
-        self.words.borrow_mut()[lane as usize] = number;
-    }
-    fn push(&self, entry: SubmitEntry) {
-        let tail = self.submit_tail.get();
-        self.submitted.borrow_mut()[(tail % RING) as usize] = entry.to_words();
-        self.submit_tail.set(tail.wrapping_add(1));
-    }
-    /// The results published since the last call.
-    fn read(&self) -> Vec<ResultEntry> {
-        let mut read = Vec::new();
-        while self.result_head.get() != self.result_tail.get() {
-            let head = self.result_head.get();
-            read.push(self.results.borrow()[(head % RING) as usize]);
-            self.result_head.set(head.wrapping_add(1));
-        }
-        read
-    }
-}
-
-struct Memory(Vec<u64>);
-
-impl AsMut<[u8]> for Memory {
-    fn as_mut(&mut self) -> &mut [u8] {
-        use zerocopy::IntoBytes;
-        self.0.as_mut_bytes()
-    }
-}
-
-impl Ports for Rc<Shared> {
-    type Table = Memory;
-    fn lane_word(&self, lane: u32) -> u64 {
-        self.words.borrow()[lane as usize]
-    }
-    fn submissions(&self, head: u32) -> Result<u32> {
-        let pending = self.submit_tail.get().wrapping_sub(head);
-        match pending <= RING {
-            true => Ok(pending),
-            false => Err(Error::new(ErrorCode::RingIndex, "submit tail")),
-        }
-    }
-    fn submission(&self, position: u32) -> EntryWords {
-        self.submitted.borrow()[(position % RING) as usize]
-    }
-    fn set_submit_head(&self, head: u32) {
-        self.submit_head.set(head);
-    }
-    fn unread(&self, tail: u32) -> Result<u32> {
-        let unread = tail.wrapping_sub(self.result_head.get());
-        match unread <= RING {
-            true => Ok(unread),
-            false => Err(Error::new(ErrorCode::RingIndex, "result head")),
-        }
-    }
-    fn write_result(&self, position: u32, entry: ResultEntry) {
-        self.results.borrow_mut()[(position % RING) as usize] = entry;
-    }
-    fn publish_tail(&self, tail: u32) {
-        self.result_tail.set(tail);
-    }
-    fn armed(&self) -> u32 {
-        self.armed.get()
-    }
-}
-
-struct Bench {
-    engine: Engine<Rc<Shared>>,
-    shared: Rc<Shared>,
-    now: MonoNs,
-}
-
-const PLAN: &str = "flag:park_us=50,backstop_us=1000\
-    +predict:margin_us=150,min_sleep_us=20,max_sleep_us=50000,window=8";
-
-fn bench_with(plan: &str) -> Bench {
-    let config = Config::with_plan(Bands::parse(plan).unwrap());
-    let engine = Engine::new(config.clone(), 4);
-    let mut bench = Bench { engine, shared: Shared::new(), now: MonoNs(1_000_000_000) };
-    let params = SessionParams {
-        submit_entries: RING,
-        result_entries: RING,
-        lanes: LANES,
-        pid: 1,
-        uid: 1000,
-        clock_offset_ns: 0,
-    };
-    let memory = Memory(vec![0; TableLayout::new(LANES, RING).bytes() / 8]);
-    let shared = bench.shared.clone();
-    let session = Prepared::new(0, &params, shared, memory, &config).unwrap();
-    assert!(bench.engine.attach(session).is_ok());
-    bench.engine.open_lane(0, Some(0), Width::W64, 0, bench.now).unwrap();
-    bench
-}
-
-impl Bench {
-    fn pass(&mut self, us: u64) {
-        self.now = self.now + DurNs::from_us(us);
-    }
-    /// One turn, as FILL does it.
-    fn turn(&mut self) -> Vec<Effect> {
-        self.engine.run_due(self.now);
-        self.engine.look_hot(self.now);
-        self.engine.publish(self.now);
-        self.engine.effects().collect()
-    }
-    fn submit(&mut self, entry: SubmitEntry) -> Vec<Effect> {
-        self.shared.push(entry);
-        while self.engine.drain(0, self.now) {}
-        self.turn()
-    }
-    /// Lets time pass in steps of 5 us until a result comes, `us` at most.
-    fn wait(&mut self, us: u64) -> Vec<ResultEntry> {
-        for _ in 0..us / 5 {
-            self.pass(5);
-            self.turn();
-            let read = self.shared.read();
-            if !read.is_empty() {
-                return read;
-            }
-        }
-        Vec::new()
-    }
-}
-
-fn word(user_data: u64, target: u64) -> SubmitEntry {
-    SubmitEntry { op: 1, kind: 1, user_data, target, ..SubmitEntry::default() }
-}
 
 fn status(result: &ResultEntry) -> Status {
     Status::from_number(result.status).unwrap()
@@ -276,7 +123,7 @@ fn a_park_much_shorter_than_the_configured_one_does_not_hold_a_turn_up() {
 #[test]
 fn looks_that_are_nearly_due_share_a_turn() {
     let mut bench = bench_with("flag:park_us=100,backstop_us=1000");
-    bench.engine.open_lane(0, Some(1), Width::W64, 0, bench.now).unwrap();
+    bench.engine.open_lane(0, Some(1), Width::W64, 0, 0, bench.now).unwrap();
     bench.submit(word(1, 1));
     bench.pass(20);
     bench.submit(SubmitEntry { source: 1, ..word(2, 1) });
@@ -519,7 +366,7 @@ proptest! {
         let mut bench = bench_with(plan);
         for lane in 1..3 {
             let width = if lane == 2 { Width::W32 } else { Width::W64 };
-            bench.engine.open_lane(0, Some(lane), width, 0, bench.now).unwrap();
+            bench.engine.open_lane(0, Some(lane), width, 0, 0, bench.now).unwrap();
         }
         // Numbers that run over the end of both widths.
         for lane in 0..3 {

@@ -5,6 +5,8 @@
 //! lane or a plan is made. `tests/sim` and the daemon's FILL thread drive the same code.
 
 mod account;
+#[cfg(test)]
+mod bench_tests;
 mod budget;
 pub mod config;
 mod drain;
@@ -14,6 +16,7 @@ mod heap;
 mod lane;
 mod ports;
 mod publish;
+pub mod recovery;
 mod session;
 mod stats;
 pub mod table;

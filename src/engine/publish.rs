@@ -7,7 +7,7 @@
 use super::lane::Mode;
 use super::ports::{Effect, Ports};
 use super::session::{Context, Session};
-use super::table::{PUBLISHING, Row};
+use super::table::{NO_FD, PUBLISHING, Row};
 use crate::core::step::Waited;
 use crate::proto::entry::{ResultEntry, Status, TicketKind, phase_of};
 use crate::proto::layout::armed;
@@ -33,7 +33,7 @@ impl<P: Ports> Session<P> {
     pub fn finish(&mut self, cx: &mut Context<'_>, at: u32, end: End) {
         let table = self.table.parts();
         let Row { kind, source, .. } = table.rows[at as usize];
-        if kind == TicketKind::Fd as u8 {
+        if kind == TicketKind::Fd as u8 && source != NO_FD {
             let polling = end.status != Status::Done && end.status != Status::Refused;
             let effect = Effect::ReleaseFd { slot: self.slot, row: at, fd: source, polling };
             cx.effects.push(effect);
@@ -61,21 +61,31 @@ impl<P: Ports> Session<P> {
         row.code = end.code;
         row.seen = end.seen;
         row.detected_ns = cx.now.0;
-        let position = table.header.result_tail;
-        row.result_pos = position;
+        row.result_pos = table.header.result_tail;
         row.set_state(PUBLISHING);
-        let entry = result_entry(row, self.result_entries, self.clock_offset_ns, cx.now.0);
-        self.ports.write_result(position, entry);
-        table.header.advance_result_tail();
-        self.tickets.release(table.rows, at);
+        let row = *row;
+        self.write_entry(&row);
+        self.tickets.release(self.table.parts().rows, at);
         cx.accounts.give_back(self.account, 1);
         cx.stats.results[end.status as usize] += 1;
         if let Some(waited) = end.waited {
             cx.stats.waited[waited as usize] += 1;
         }
+        self.set_dirty(cx);
+    }
+
+    /// Has the session's tail published, and its client told, at the turn's end.
+    pub fn set_dirty(&mut self, cx: &mut Context<'_>) {
         if !core::mem::replace(&mut self.dirty, true) {
             cx.dirty.push(self.slot);
         }
+    }
+
+    /// Writes the entry of a row that is `PUBLISHING` at the ring's tail, and moves the tail.
+    pub fn write_entry(&mut self, row: &Row) {
+        let entry = result_entry(row, self.result_entries, self.clock_offset_ns);
+        self.ports.write_result(row.result_pos, entry);
+        self.table.parts().header.advance_result_tail();
     }
 
     /// Moves the client's tail over what was published since the last time.
@@ -88,7 +98,11 @@ impl<P: Ports> Session<P> {
     /// and this look. One arming is told once of what came after it ([`armed::due`]).
     pub fn tell(&mut self, cx: &mut Context<'_>) {
         let tail = self.table.parts().header.result_tail;
-        let how = armed::due(self.ports.armed(), &mut self.told, tail);
+        let mut how = armed::due(self.ports.armed(), &mut self.told, tail);
+        if core::mem::take(&mut self.resumed) {
+            // Whoever was about to be told when the daemon died is told now.
+            how |= armed::TAIL | armed::NOTIFY;
+        }
         let slot = self.slot;
         if how & armed::TAIL != 0 {
             cx.stats.tail_wakes += 1;
@@ -129,8 +143,8 @@ impl<P: Ports> Session<P> {
     }
 }
 
-/// The entry that tells of a row's outcome.
-fn result_entry(row: &Row, entries: u32, clock_offset_ns: i64, now_ns: u64) -> ResultEntry {
+/// The entry that tells of a row's outcome: of the same row the same bytes, whoever writes it.
+fn result_entry(row: &Row, entries: u32, clock_offset_ns: i64) -> ResultEntry {
     let theirs = |ns: u64| ns.wrapping_sub(clock_offset_ns as u64);
     ResultEntry {
         user_data: row.user_data,
@@ -141,7 +155,7 @@ fn result_entry(row: &Row, entries: u32, clock_offset_ns: i64, now_ns: u64) -> R
         seen: row.seen,
         submitted_ns: theirs(row.submitted_ns),
         detected_ns: theirs(row.detected_ns),
-        published_ns: theirs(now_ns),
+        published_ns: theirs(row.detected_ns),
         reserved: 0,
         phase: phase_of(row.result_pos, entries),
         reserved1: 0,

@@ -15,7 +15,7 @@ use super::heap::{Heap, Link, Links};
 use super::lane::{Lane, Mode, NOWHERE};
 use super::ports::{Effect, Ports};
 use super::stats::Stats;
-use super::table::{LaneRecord, Row, Table, TableLayout};
+use super::table::{NO_FD, Row, Table, TableLayout};
 use super::tickets::Tickets;
 use crate::core::bands::Bands;
 use crate::core::error::{Error, ErrorCode, Result};
@@ -67,6 +67,14 @@ impl<M: AsMut<[u8]>> TableMemory<M> {
         }
     }
 
+    /// The bytes again.
+    #[cfg(test)]
+    pub fn into_bytes(self) -> M {
+        self.bytes
+    }
+
+    /// The table. Each ordered store is made in a borrow of its own, so that memory that counts the
+    /// borrows (a simulator's) can end the daemon between any two of them.
     pub fn parts(&mut self) -> Table<'_> {
         match Table::over(self.layout, self.bytes.as_mut()) {
             Some(table) => table,
@@ -99,6 +107,8 @@ pub struct Session<P: Ports> {
     pub hot_lanes: u32,
     /// The value of the client's armed word for which it was last told.
     pub told: u32,
+    /// Whether the client is to be told whatever it asked for: an earlier life may not have.
+    pub resumed: bool,
     /// Whether the session stands in the dirty list.
     pub dirty: bool,
     /// Whether new tickets are refused.
@@ -136,12 +146,19 @@ impl<P: Ports> Session<P> {
     ) -> Result<Session<P>> {
         let layout = TableLayout::new(params.lanes, params.result_entries);
         let mut table = TableMemory::new(layout, table)?;
-        let mut parts = table.parts();
-        parts.format(layout, params.submit_entries);
-        parts.header.pid = params.pid;
-        parts.header.uid = params.uid;
-        parts.header.clock_offset_ns = params.clock_offset_ns;
-        Ok(Session {
+        table.parts().format(layout, params);
+        Ok(Session::over(slot, params, ports, table, config))
+    }
+
+    /// A session without tickets, lanes and plans over a table that is formatted.
+    pub fn over(
+        slot: u16,
+        params: &SessionParams,
+        ports: P,
+        table: TableMemory<P::Table>,
+        config: &Config,
+    ) -> Session<P> {
+        Session {
             slot,
             ports,
             table,
@@ -157,13 +174,14 @@ impl<P: Ports> Session<P> {
             budget: Budget::new(config.spin_budget_percent),
             hot_lanes: 0,
             told: 0,
+            resumed: false,
             dirty: false,
             draining: false,
             closing: false,
             clock_offset_ns: params.clock_offset_ns,
             scheduled: MonoNs::MAX,
             schedule_link: Link::default(),
-        })
+        }
     }
 
     /// When the session has something to do by itself: `MAX` for never.
@@ -174,6 +192,7 @@ impl<P: Ports> Session<P> {
     }
 
     /// Opens a lane: `wanted`, or the lowest that is closed. Answers index and present number.
+    /// `cookie` is the request's.
     ///
     /// # Errors
     /// `NoFreeLane`, `NoSuchLane` for an index that the session does not have, `BadMessage` for
@@ -183,6 +202,7 @@ impl<P: Ports> Session<P> {
         wanted: Option<u32>,
         width: Width,
         device: u32,
+        cookie: u64,
     ) -> Result<(u32, u64)> {
         let lane = match wanted {
             Some(lane) => lane as usize,
@@ -201,9 +221,18 @@ impl<P: Ports> Session<P> {
         // Its place in the engine's hot list, if it has one, outlives it for a turn.
         let hot_listed = self.lanes[lane].hot_listed;
         self.lanes[lane] = Lane { open: true, width, device, hot_listed, ..Lane::closed() };
-        self.table.parts().lanes[lane] =
-            LaneRecord { width: width.bits().into(), device, failed: 0, code: 0 };
+        self.table.parts().header.set_opened(cookie, lane as u32);
+        self.table.parts().lanes[lane].open(width.bits().into(), device);
         Ok((lane as u32, self.ports.lane_word(lane as u32)))
+    }
+
+    /// The lane that the OPEN_LANE of this cookie has opened in an earlier life of the daemon, or
+    /// in this one: its index, device and present number.
+    pub fn opened_by(&mut self, cookie: u64) -> Option<(u32, u32, u64)> {
+        let header = self.table.parts().header;
+        let lane = (header.opened_cookie == cookie).then_some(header.opened_lane)?;
+        let device = self.open_lane_at(lane).ok()?.device;
+        Some((lane, device, self.ports.lane_word(lane)))
     }
 
     /// The open lane of this index.
@@ -231,9 +260,7 @@ impl<P: Ports> Session<P> {
             let text = format!("plans: {}, at most {SESSION_PLANS_MAX}", at + 1);
             Error::new(ErrorCode::LimitExceeded, text)
         })?;
-        let bytes = label.len().min(record.text.len());
-        record.text[..bytes].copy_from_slice(&label.as_bytes()[..bytes]);
-        record.bytes = bytes as u32;
+        record.set(label);
         self.plans.push(bands);
         Ok(at as u16 + 1)
     }
@@ -302,7 +329,8 @@ impl<P: Ports> Session<P> {
         }
         cx.accounts.close(self.account, self.tickets.outstanding());
         let (slot, rows) = (self.slot, self.table.parts().rows);
-        for (at, row) in rows.iter().enumerate().filter(|(_, row)| row.is_fd_wait()) {
+        let polled = |row: &Row| row.is_fd_wait() && row.source != NO_FD;
+        for (at, row) in rows.iter().enumerate().filter(|(_, row)| polled(row)) {
             let (row, fd) = (at as u32, row.source);
             cx.effects.push(Effect::ReleaseFd { slot, row, fd, polling: true });
         }

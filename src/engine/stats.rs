@@ -5,6 +5,8 @@
 pub struct Stats {
     /// Tickets recorded.
     pub tickets: u64,
+    /// Tickets that an earlier life of the daemon had recorded.
+    pub recovered: u64,
     /// Results published, by status number (index 0 is unused).
     pub results: [u64; 8],
     /// Results of word tickets by how they were found: Immediate, Late, Parked, Blocked

@@ -14,12 +14,18 @@
 //!
 //! At most one row of a table is `PUBLISHING`.
 
+use alloc::format;
 use core::sync::atomic::{Ordering, compiler_fence};
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
+use super::engine::SessionParams;
+use crate::core::error::{Error, ErrorCode, Result};
 use crate::proto::layout::{AreaHeader, PAGE_BYTES};
-use crate::proto::limits::{PLAN_TEXT_BYTES_MAX, SESSION_PLANS_MAX};
+use crate::proto::limits::{
+    LANES_MIN, PLAN_TEXT_BYTES_MAX, RING_ENTRIES_MAX, RING_ENTRIES_MIN, SESSION_LANES_MAX,
+    SESSION_PLANS_MAX,
+};
 
 /// Names the area.
 pub const MAGIC: [u8; 8] = *b"parkd-tb";
@@ -35,6 +41,11 @@ pub const PUBLISHING: u32 = 2;
 
 /// Row flag: the ticket came in a SUBMIT message, so `origin` is a cookie's low half.
 pub const BY_SOCKET: u8 = 1;
+/// Row flag: the ticket was refused when it came in, with the error number in `code`.
+pub const REFUSED: u8 = 2;
+
+/// `source` of an fd ticket whose fd was lost with an earlier life of the daemon.
+pub const NO_FD: u32 = u32::MAX;
 
 /// The head of a table.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -48,7 +59,7 @@ pub struct TableHeader {
     pub result_tail: u32,
     /// Cookie of the last SUBMIT message that was accepted; 0 before the first.
     pub last_cookie: u64,
-    /// How often a daemon died while it recovered this session.
+    /// How often in a row a daemon died while it recovered this session.
     pub recoveries: u32,
     /// 1 while a daemon recovers this session.
     pub recovering: u32,
@@ -58,13 +69,21 @@ pub struct TableHeader {
     pub uid: u32,
     /// Added to the client's times to get the daemon's.
     pub clock_offset_ns: i64,
+    /// Cookie of the HELLO that the session began with.
+    pub hello_cookie: u64,
+    /// 1 once WELCOME was sent.
+    pub welcomed: u32,
+    /// The lane that the last OPEN_LANE opened.
+    pub opened_lane: u32,
+    /// Cookie of that OPEN_LANE.
+    pub opened_cookie: u64,
 }
 
 /// What the table knows of a lane.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct LaneRecord {
-    /// 0 closed, else the width in bits: 64 or 32.
+    /// 0 closed, else the width in bits: 64 or 32. While it is 0 the other fields mean nothing.
     pub width: u32,
     /// Index of the device.
     pub device: u32,
@@ -72,6 +91,25 @@ pub struct LaneRecord {
     pub failed: u32,
     /// The producer's code.
     pub code: u32,
+}
+
+impl LaneRecord {
+    /// Makes it the record of an open lane.
+    pub fn open(&mut self, width: u32, device: u32) {
+        *self = LaneRecord { device, ..LaneRecord::default() };
+        in_order(|| self.width = width);
+    }
+
+    /// Makes it the record of a closed lane.
+    pub fn close(&mut self) {
+        in_order(|| self.width = 0);
+    }
+
+    /// Notes the code that the lane's producer posted.
+    pub fn fail(&mut self, code: u32) {
+        self.code = code;
+        in_order(|| self.failed = 1);
+    }
 }
 
 /// A plan that the session registered, as text: ids are stable over restarts and reloads.
@@ -112,7 +150,7 @@ pub struct Row {
     pub plan: u16,
     /// A [`crate::proto::entry::TicketKind`].
     pub kind: u8,
-    /// [`BY_SOCKET`].
+    /// [`BY_SOCKET`], [`REFUSED`].
     pub flags: u8,
     /// Rows of the work.
     pub rows: u32,
@@ -130,8 +168,24 @@ pub struct Row {
     pub detected_ns: u64,
 }
 
+const _: () = assert!(size_of::<TableHeader>() == 96);
 const _: () = assert!(size_of::<TableHeader>() <= PAGE_BYTES);
 const _: () = assert!(size_of::<Row>() == 88);
+
+impl PlanRecord {
+    /// Keeps a plan's text.
+    pub fn set(&mut self, text: &str) {
+        let bytes = text.len().min(self.text.len());
+        self.text[..bytes].copy_from_slice(&text.as_bytes()[..bytes]);
+        in_order(|| self.bytes = bytes as u32);
+    }
+
+    /// The plan's text; none where there is no plan, or bytes that are no text.
+    pub fn text(&self) -> Option<&str> {
+        let text = self.text.get(..self.bytes as usize).filter(|text| !text.is_empty())?;
+        str::from_utf8(text).ok()
+    }
+}
 
 impl Row {
     /// Makes `state` true: after every earlier store to the table, before every later one.
@@ -164,6 +218,23 @@ impl TableHeader {
     /// The SUBMIT message of this cookie has been recorded, all of it.
     pub fn set_last_cookie(&mut self, cookie: u64) {
         in_order(|| self.last_cookie = cookie);
+    }
+
+    /// The OPEN_LANE of this cookie is about to open `lane`.
+    pub fn set_opened(&mut self, cookie: u64, lane: u32) {
+        in_order(|| self.opened_cookie = 0);
+        self.opened_lane = lane;
+        in_order(|| self.opened_cookie = cookie);
+    }
+
+    /// Whether a daemon recovers the session.
+    pub fn set_recovering(&mut self, recovering: u32) {
+        in_order(|| self.recovering = recovering);
+    }
+
+    /// WELCOME was sent.
+    pub fn set_welcomed(&mut self) {
+        in_order(|| self.welcomed = 1);
     }
 }
 
@@ -224,17 +295,45 @@ impl<'a> Table<'a> {
         Some(Table { header, lanes, plans, rows })
     }
 
-    /// Makes a zeroed table one of this layout, for a submission ring of `submit_entries`.
-    pub fn format(&mut self, layout: TableLayout, submit_entries: u32) {
+    /// Makes a zeroed table one of this layout, for a session of these sizes.
+    pub fn format(&mut self, layout: TableLayout, params: &SessionParams) {
+        self.header.pid = params.pid;
+        self.header.uid = params.uid;
+        self.header.clock_offset_ns = params.clock_offset_ns;
         self.header.area = AreaHeader {
             magic: MAGIC,
             version: VERSION,
-            submit_entries,
+            submit_entries: params.submit_entries,
             result_entries: layout.rows,
             lanes: layout.lanes,
             reserved: 0,
         };
     }
+}
+
+/// What the session was made of whose table an earlier life of the daemon left in `bytes`.
+///
+/// # Errors
+/// `SessionMemory` where the bytes are no table of this version, or too few for its sizes.
+pub fn params(bytes: &[u8]) -> Result<SessionParams> {
+    let bad = |what: &str| Error::new(ErrorCode::SessionMemory, format!("session table: {what}"));
+    let (header, _) = TableHeader::ref_from_prefix(bytes).map_err(|_| bad("too short"))?;
+    let AreaHeader { magic, version, submit_entries, result_entries, lanes, reserved: _ } =
+        header.area;
+    if magic != MAGIC || version != VERSION {
+        return Err(bad("another magic or version"));
+    }
+    let entries = RING_ENTRIES_MIN..=RING_ENTRIES_MAX;
+    let entries_fit = |n: u32| n.is_power_of_two() && entries.contains(&n);
+    let lanes_fit = lanes.is_power_of_two() && (LANES_MIN..=SESSION_LANES_MAX).contains(&lanes);
+    if !entries_fit(submit_entries) || !entries_fit(result_entries) || !lanes_fit {
+        return Err(bad("sizes that no session has"));
+    }
+    if TableLayout::new(lanes, result_entries).bytes() != bytes.len() {
+        return Err(bad("its length is not that of its sizes"));
+    }
+    let TableHeader { pid, uid, clock_offset_ns, .. } = *header;
+    Ok(SessionParams { submit_entries, result_entries, lanes, pid, uid, clock_offset_ns })
 }
 
 #[cfg(test)]

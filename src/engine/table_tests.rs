@@ -11,7 +11,15 @@ fn the_parts_fill_the_table_and_do_not_overlap() {
     assert!(layout.bytes().is_multiple_of(PAGE_BYTES));
     let mut memory = words(layout.bytes());
     let mut table = Table::over(layout, memory.as_mut_bytes()).unwrap();
-    table.format(layout, 64);
+    let params = SessionParams {
+        submit_entries: 64,
+        result_entries: 128,
+        lanes: 64,
+        pid: 1,
+        uid: 2,
+        clock_offset_ns: -3,
+    };
+    table.format(layout, &params);
     assert_eq!((table.lanes.len(), table.rows.len()), (64, 128));
     table.lanes[63].code = 7;
     table.plans[SESSION_PLANS_MAX as usize - 1].text[PLAN_TEXT_BYTES_MAX - 1] = 9;

@@ -84,6 +84,21 @@ impl Tickets {
         }
     }
 
+    /// A store for rows that an earlier life of the daemon left: each is `FREE` or `PENDING`.
+    pub fn restore(rows: &[Row]) -> Tickets {
+        let mut tickets = Tickets::new(rows.len() as u32);
+        tickets.free = NIL;
+        for (at, row) in (0..rows.len() as u32).zip(rows).rev() {
+            if row.state == FREE {
+                tickets.links[at as usize].next_named = tickets.free;
+                tickets.free = at;
+            } else {
+                tickets.adopt(rows, at);
+            }
+        }
+        tickets
+    }
+
     /// Tickets that wait.
     pub fn outstanding(&self) -> u32 {
         self.outstanding
@@ -108,13 +123,18 @@ impl Tickets {
         let slot = &mut rows[at as usize];
         *slot = Row { state: FREE, ..row };
         slot.set_state(PENDING);
+        self.adopt(rows, at);
+        Some(at)
+    }
+
+    /// Files a row that is `PENDING`.
+    fn adopt(&mut self, rows: &[Row], at: u32) {
         self.outstanding += 1;
         self.name(rows, at);
-        if row.deadline_ns != 0 {
+        if rows[at as usize].deadline_ns != 0 {
             let mut order = DeadlineOrder { links: &mut self.links, rows };
             self.deadlines.push(&mut order, at);
         }
-        Some(at)
     }
 
     /// Takes a ticket's deadline and name away: its outcome is decided. It is in no lane's order.

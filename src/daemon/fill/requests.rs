@@ -90,7 +90,7 @@ impl<H: FillHost> Fill<H> {
     fn ask(&mut self, seat: Seat, cookie: u64, ask: Ask, spent: &mut Vec<SubmitEntry>) -> Answered {
         let (slot, now) = (seat.slot, self.now);
         match ask {
-            Ask::OpenLane(lane, width, device) => self.open_lane(slot, lane, width, device),
+            Ask::OpenLane(lane, width, device) => self.open_lane(slot, cookie, lane, width, device),
             Ask::CloseLane(lane) => self.engine.close_lane(slot, lane, now).map(|()| Answer::Done),
             Ask::Plan(bands) => self.engine.add_plan(slot, *bands, now).map(Answer::Plan),
             Ask::Submit(entries, fds) => {
@@ -103,8 +103,15 @@ impl<H: FillHost> Fill<H> {
         }
     }
 
-    fn open_lane(&mut self, slot: u16, lane: Option<u32>, width: Width, device: u32) -> Answered {
-        let (lane, value) = self.engine.open_lane(slot, lane, width, device, self.now)?;
+    fn open_lane(
+        &mut self,
+        slot: u16,
+        cookie: u64,
+        lane: Option<u32>,
+        width: Width,
+        device: u32,
+    ) -> Answered {
+        let (lane, value) = self.engine.open_lane(slot, lane, width, device, cookie, self.now)?;
         let bell = device + 1;
         if let Some(seated) = self.seats.at(slot)
             && let Some(memory) = self.engine.ports(slot)
