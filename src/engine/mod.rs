@@ -15,6 +15,7 @@ mod engine;
 mod heap;
 mod lane;
 mod ports;
+mod prepared;
 mod publish;
 pub mod recovery;
 mod session;
@@ -24,6 +25,7 @@ mod tickets;
 mod waits;
 
 pub use config::Config;
-pub use engine::{Engine, Prepared, Refusal, Retired, SessionParams};
+pub use engine::{Engine, Refusal};
 pub use ports::{Effect, Ports};
+pub use prepared::{Prepared, Retired, SessionParams};
 pub use stats::Stats;

@@ -12,9 +12,9 @@
 use alloc::format;
 
 use super::config::Config;
-use super::engine::SessionParams;
 use super::lane::Lane;
 use super::ports::Ports;
+use super::prepared::SessionParams;
 use super::publish::End;
 use super::session::{Context, Session, TableMemory};
 use super::table::{self, BY_SOCKET, FREE, NO_FD, PENDING, PUBLISHING, REFUSED, Row, TableLayout};

@@ -19,7 +19,7 @@ use core::sync::atomic::{Ordering, compiler_fence};
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use super::engine::SessionParams;
+use super::prepared::SessionParams;
 use crate::core::error::{Error, ErrorCode, Result};
 use crate::proto::layout::{AreaHeader, PAGE_BYTES};
 use crate::proto::limits::{
