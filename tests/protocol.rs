@@ -125,6 +125,8 @@ fn messages_lie_as_the_page_says() {
     check("#### FAIL", fields!(BODY, message::Fail { lane, code }), vec![]);
     let status = fields!(BODY, message::StatusRequest { reserved });
     check("#### STATUS", status, fields!(BODY, message::StatusText { bytes, reserved }));
+    let drain = fields!(BODY, message::Drain { timeout_ms, reserved });
+    check("#### DRAIN", drain, fields!(BODY, message::Drained { finished, ended }));
     let error = fields!(BODY, message::ErrorBody { code, blame, closes, bytes, value });
     check("### ERROR", error, vec![]);
     let resumed = fields!(BODY, message::Resumed { generation, reserved, last_cookie });

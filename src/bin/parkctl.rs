@@ -1,4 +1,5 @@
-//! parkctl: asks a running daemon, waits through it, and prints the configuration file as shipped.
+//! parkctl: asks and drains a running daemon, waits through it, and prints the configuration file
+//! as shipped.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -6,7 +7,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use parkd::core::error::{Error, ErrorCode, Result};
 use parkd::ctl::cli::{Cli, Command, SHIPPED_CONFIG};
-use parkd::ctl::{status, wait};
+use parkd::ctl::{drain, status, wait};
 
 fn main() -> ExitCode {
     match run(&Cli::parse()) {
@@ -22,6 +23,7 @@ fn run(cli: &Cli) -> Result<u8> {
     let socket = cli.socket_path();
     match &cli.command {
         Command::Status(args) => print(&status::status(&socket, args.json)?),
+        Command::Drain(args) => print(&drain::drain(&socket, args)?),
         Command::Wait(args) => wait::wait(&socket, args, &mut io::stdout().lock()),
         Command::Config => print(SHIPPED_CONFIG),
     }

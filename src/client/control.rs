@@ -1,12 +1,17 @@
 //! A connection that looks and steers, and waits for nothing: what parkctl uses.
 
 use std::path::Path;
+use std::time::Duration;
 
 use crate::core::error::{Error, ErrorCode, Result};
-use crate::proto::message::{Opcode, StatusRequest, StatusText};
+use crate::proto::message::{Drain, Drained, Opcode, StatusRequest, StatusText};
 
 use super::connect;
+use super::session::from_now;
 use super::wire::Wire;
+
+/// How much longer than tickets have time the answer to DRAIN may take.
+const DRAIN_GRACE: Duration = Duration::from_secs(10);
 
 /// A control session: it has no session memory and no tickets.
 pub struct Control {
@@ -43,6 +48,20 @@ impl Control {
         std::str::from_utf8(text)
             .map(str::to_owned)
             .map_err(|_| Error::new(ErrorCode::BadMessage, "STATUS: the text is not UTF-8"))
+    }
+
+    /// Has the daemon take no new sessions and tickets. Returns once no ticket is outstanding; what
+    /// has not finished within `timeout`, 49 days at most, is then ended with `ShuttingDown`. The
+    /// daemon stays up, drained, until it is stopped.
+    ///
+    /// # Errors
+    /// `NotOperator` for a user that is neither root nor the daemon's; `Disconnected` where the
+    /// daemon was stopped meanwhile, or does not answer.
+    pub fn drain(&self, timeout: Duration) -> Result<Drained> {
+        let timeout_ms = u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX);
+        let until = from_now(Duration::from_millis(timeout_ms.into()) + DRAIN_GRACE);
+        let body = Drain { timeout_ms, reserved: 0 };
+        self.wire.request(Opcode::Drain, &body, &[], Some(until))?.whole()
     }
 }
 

@@ -61,3 +61,4 @@ pub use ticket::{Ticket, TicketBuilder};
 pub use crate::core::line::Width;
 pub use crate::core::step::Waited;
 pub use crate::proto::entry::Status;
+pub use crate::proto::message::Drained;

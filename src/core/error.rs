@@ -228,6 +228,12 @@ registry! {
     69 Quarantined Client, "session of pid <n>: the daemon died <n> times while it recovered it",
         "A restarted daemon did not survive taking this session over, and leaves it out now.",
         "Connect again; please report it: no session should be able to do that.";
+    70 Draining Nobody, "the daemon drains: no new <what>",
+        "DRAIN was asked for: no session and no ticket is taken any more.",
+        "Wait for the daemon's next life, then connect again and submit what was refused.";
+    71 NotOperator Client, "<message>: uid <n> is neither root nor the daemon's user <m>",
+        "A request that steers the daemon came from a user who may not.",
+        "Run it as root, or as the user that the daemon runs as.";
 }
 
 impl ErrorCode {

@@ -35,6 +35,8 @@ pub enum Command {
     Status(StatusArgs),
     /// Open a lane, say where it lies, and wait for a number to be stored there
     Wait(WaitArgs),
+    /// Have the daemon take no new work, and wait until what it has is finished
+    Drain(DrainArgs),
     /// Print the configuration file as shipped: every key with its default and what it does
     Config,
 }
@@ -62,6 +64,17 @@ pub struct WaitArgs {
     /// The device stores 32 bits
     #[arg(long)]
     pub narrow: bool,
+}
+
+/// What `parkctl drain` takes.
+#[derive(Args, Clone, Debug)]
+pub struct DrainArgs {
+    /// After so many seconds (fractions count) end the tickets that are left
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "30")]
+    pub timeout: Duration,
+    /// Print one JSON object, and nothing else
+    #[arg(long)]
+    pub json: bool,
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {

@@ -3,6 +3,7 @@
 //! Root and the daemon's own uid always may. Any other process may if its uid is listed, or if one
 //! of its groups is, be it the effective or a supplementary one. Names of groups become numbers
 //! once, when the list is resolved; a name that does not exist allows nobody and is a warning.
+//! Only root and the daemon's own uid may *steer*: ask for what touches everybody's tickets.
 
 use crate::core::error::{Error, ErrorCode, Result};
 use crate::daemon::config;
@@ -58,6 +59,19 @@ impl Allow {
         }
         let text = format!("uid {uid} gid {gid} is not allowed by [allow]");
         Err(Error::new(ErrorCode::PermissionDenied, text))
+    }
+
+    /// Whether a process of this uid may ask for `message`, which steers the daemon.
+    ///
+    /// # Errors
+    /// `NotOperator`.
+    pub fn steers(&self, uid: u32, message: &str) -> Result<()> {
+        if uid == 0 || uid == self.own_uid {
+            return Ok(());
+        }
+        let own = self.own_uid;
+        let text = format!("{message}: uid {uid} is neither root nor the daemon's user {own}");
+        Err(Error::new(ErrorCode::NotOperator, text))
     }
 }
 

@@ -44,6 +44,16 @@ fn uids_gids_and_supplementary_groups_count() {
 }
 
 #[test]
+fn root_and_the_daemons_own_user_steer_and_nobody_else() {
+    let (mut allow, _) = resolve(&[1000], &[0], &[]);
+    allow.own_uid = 77;
+    assert_eq!((allow.steers(0, "DRAIN"), allow.steers(77, "DRAIN")), (Ok(()), Ok(())));
+    let refused = allow.steers(1000, "DRAIN").unwrap_err();
+    assert_eq!(refused.code, ErrorCode::NotOperator);
+    assert_eq!(refused.detail, "DRAIN: uid 1000 is neither root nor the daemon's user 77");
+}
+
+#[test]
 fn groups_are_resolved_and_the_first_that_exists_owns_the_socket() {
     let (mut allow, warnings) = resolve(&[], &[50], &["no-group-is-called-so", "root"]);
     allow.own_uid = 0;

@@ -16,6 +16,7 @@ use super::memory::Memory;
 use crate::core::bands::Bands;
 use crate::core::error::{Error, ErrorCode, Result};
 use crate::core::line::Width;
+use crate::core::time::MonoNs;
 use crate::engine::{Prepared, Refusal, Retired, Stats};
 use crate::host::fds::FdKind;
 use crate::proto::entry::SubmitEntry;
@@ -89,6 +90,8 @@ pub enum Command {
     Detach(Seat),
     /// Answer a request.
     Request(Seat, Asked, Ask),
+    /// Take no new tickets; answer once none is outstanding, or end the rest at this time.
+    Drain(Seat, Asked, MonoNs),
     /// End every ticket with `ShuttingDown`, then yourself.
     Stop,
 }
@@ -103,6 +106,8 @@ pub enum Answer {
     Plan(u16),
     /// All tickets were taken, and what is free after them.
     Submitted(u32, u32),
+    /// DRAIN: tickets that finished, and tickets that were ended.
+    Drained(u32, u32),
     /// The counters, tickets outstanding in all, and by session.
     Counters(Box<Counters>),
     /// It was refused.

@@ -154,7 +154,7 @@ impl<P: Ports> Session<P> {
     /// Whether the session can take this ticket now.
     fn check_ticket(&self, cx: &Context<'_>, entry: &SubmitEntry, with_fds: bool) -> Result<()> {
         if self.draining {
-            return Err(Error::new(ErrorCode::Disconnected, "the daemon drains: no new tickets"));
+            return Err(Error::new(ErrorCode::Draining, "the daemon drains: no new tickets"));
         }
         let kind = entry.kind;
         let device = if kind == TicketKind::Word as u8 {

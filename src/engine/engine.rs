@@ -300,10 +300,12 @@ impl<P: Ports> Engine<P> {
         });
     }
 
-    /// Ends every ticket of a session with `ShuttingDown` and refuses new ones.
+    /// Ends every ticket of a session, after one last look, with `ShuttingDown` and refuses new
+    /// ones.
     pub fn shut_down(&mut self, slot: u16, now: MonoNs) {
         self.with(slot, now, |session, cx| {
             session.draining = true;
+            session.look_at_device(cx, None);
             session.finish_all(cx, End::without(Status::ShuttingDown, 0));
         });
     }

@@ -73,7 +73,7 @@ opcodes! {
     ReleaseEvent = 12, "RELEASE_EVENT";
     /// Asks for the daemon's state as JSON.
     Status = 13, "STATUS";
-    /// Ends the daemon in order.
+    /// Lets tickets finish, takes no new ones.
     Drain = 14, "DRAIN";
     /// Ends the session in order.
     Bye = 15, "BYE";
@@ -268,6 +268,22 @@ bodies! {
         reserved: u32,
         /// The cookie of the last SUBMIT that was accepted.
         last_cookie: u64,
+    }
+
+    /// DRAIN's body.
+    Drain {
+        /// How long tickets may take to finish, in milliseconds; what is left is then ended.
+        timeout_ms: u32,
+        /// Zero.
+        reserved: u32,
+    }
+
+    /// The reply to DRAIN: together, the tickets that were outstanding when it came.
+    Drained {
+        /// Tickets that ended by themselves.
+        finished: u32,
+        /// Tickets that were ended with `ShuttingDown`.
+        ended: u32,
     }
 
     /// STATUS's body.

@@ -38,8 +38,8 @@ pub enum Request {
     Fail(u32, u32),
     /// STATUS.
     Status,
-    /// DRAIN.
-    Drain,
+    /// DRAIN: milliseconds that tickets have to finish.
+    Drain(u32),
     /// BYE.
     Bye,
     /// An opcode of this version that the daemon does not serve yet.
@@ -133,7 +133,11 @@ fn parse_body(opcode: Opcode, bytes: &[u8]) -> Result<Request> {
             zero(body::<message::StatusRequest>(name, bytes)?.reserved)?;
             Request::Status
         }
-        Opcode::Drain => body::<()>(name, bytes).map(|()| Request::Drain)?,
+        Opcode::Drain => {
+            let drain: message::Drain = body(name, bytes)?;
+            zero(drain.reserved.into())?;
+            Request::Drain(drain.timeout_ms)
+        }
         Opcode::Bye => body::<()>(name, bytes).map(|()| Request::Bye)?,
         Opcode::Share
         | Opcode::Redeem

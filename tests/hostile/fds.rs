@@ -159,6 +159,10 @@ fn fds_on_other_messages_are_refused(executor: &Executor) {
                 Opcode::Status => {
                     encode(opcode as u16, 9, &message::StatusRequest { reserved: 0 }, &[])
                 }
+                Opcode::Drain => {
+                    let drain = message::Drain { timeout_ms: 0, reserved: 0 };
+                    encode(opcode as u16, 9, &drain, &[])
+                }
                 _ => encode(opcode as u16, 9, &(), &[]),
             };
             session.wire.try_send(&record, &fds[..count]).expect("send");

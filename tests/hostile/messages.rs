@@ -74,6 +74,7 @@ fn requests(session: &Session, lane: u32) -> Vec<(Opcode, Vec<u8>)> {
         (message::CloseLane { lane: 63, reserved: 0 }, message::Cancel { user_data: 1 });
     let fail = message::Fail { lane: 62, code: 5 };
     let status = message::StatusRequest { reserved: 0 };
+    let drain = message::Drain { timeout_ms: 0, reserved: 0 };
     let of = |opcode: Opcode, record: Vec<u8>| (opcode, record);
     let plain = |opcode: Opcode| (opcode, encode(opcode as u16, 9, &(), &[]));
     let n = |opcode: Opcode| opcode as u16;
@@ -94,7 +95,7 @@ fn requests(session: &Session, lane: u32) -> Vec<(Opcode, Vec<u8>)> {
         plain(Opcode::Revoke),
         plain(Opcode::RegisterEvent),
         plain(Opcode::ReleaseEvent),
-        plain(Opcode::Drain),
+        of(Opcode::Drain, encode(n(Opcode::Drain), 9, &drain, &[])),
         plain(Opcode::Bye),
     ]
 }
@@ -279,8 +280,10 @@ fn no_mutated_message_is_met_with_silence(executor: &Executor) {
     };
     let socket = scene.socket();
     let (mut session, mut lane) = open(&socket);
-    let kinds = requests(&session, lane).len();
-    for kind in 0..=kinds {
+    let kinds = requests(&session, lane);
+    // A DRAIN whose time was mutated is a DRAIN, and the tests may ask for it.
+    let meek = |&kind: &usize| kind == 0 || kinds[kind - 1].0 != Opcode::Drain;
+    for kind in (0..=kinds.len()).filter(meek) {
         // Every byte in turn; SUBMIT's cookie is always the one that is next.
         let record = |session: &Session, lane| match kind.checked_sub(1) {
             Some(kind) => requests(session, lane).swap_remove(kind).1,
@@ -368,7 +371,7 @@ fn a_control_session_has_no_tickets(executor: &Executor) {
     let wire = raw::control(&scene.socket());
     for (opcode, record) in requests(&scene.neighbour, 0) {
         match opcode {
-            Opcode::Status | Opcode::Bye => continue,
+            Opcode::Status | Opcode::Drain | Opcode::Bye => continue,
             _ => {
                 let code = refusal(&wire, &record, &[]).code();
                 assert_eq!(code, ErrorCode::NotSupported, "{opcode:?}");

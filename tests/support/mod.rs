@@ -6,6 +6,7 @@
 //! Nothing here sleeps for a time and hopes: what is waited for is looked at, within [`PATIENCE`].
 
 pub mod raw;
+pub mod user;
 
 use std::fs::{self, File};
 use std::io::Write;

@@ -4,6 +4,7 @@
 #[path = "../support/mod.rs"]
 pub mod support;
 
+mod drain;
 mod ends;
 mod fds;
 mod telling;

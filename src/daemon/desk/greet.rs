@@ -36,6 +36,7 @@ impl Desk {
             }
             (self.welcome(version, None), Vec::new())
         } else if hello.role == Role::Client as u32 || hello.role == Role::Agent as u32 {
+            self.takes_sessions()?;
             let params = self.params(hello, who)?;
             let fds = self.seat(serial, &params)?;
             let offset = params.clock_offset_ns;

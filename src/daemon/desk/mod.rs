@@ -10,6 +10,7 @@
 
 mod accept;
 mod complaints;
+mod drain;
 mod greet;
 mod peer;
 mod poller;
@@ -95,6 +96,8 @@ pub struct Desk {
     /// Kept open to have a fd when there is none.
     spare: Option<OwnedFd>,
     started: MonoNs,
+    /// DRAIN was asked for.
+    draining: bool,
     stopping: bool,
     ended: Option<Option<Error>>,
 }
@@ -124,6 +127,7 @@ impl Desk {
             backlog: VecDeque::new(),
             spare: accept::spare(),
             started: clock::now(),
+            draining: false,
             stopping: false,
             ended: None,
             setup,

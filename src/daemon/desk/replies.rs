@@ -4,7 +4,9 @@ use super::Desk;
 use super::peer::Phase;
 use crate::core::error::ErrorCode;
 use crate::daemon::command::{Answer, Asked, Reply, Seat};
-use crate::proto::message::{self, LaneOpened, Opcode, PlanKnown, REPLY, StatusText, Submitted};
+use crate::proto::message::{
+    self, Drained, LaneOpened, Opcode, PlanKnown, REPLY, StatusText, Submitted,
+};
 
 impl Desk {
     pub(super) fn replies(&mut self) {
@@ -63,6 +65,10 @@ impl Desk {
             }
             Answer::Submitted(tickets, free) => {
                 message::reply(opcode, cookie, &Submitted { tickets, free })
+            }
+            Answer::Drained(finished, ended) => {
+                tracing::info!(finished, ended, "drained");
+                message::reply(opcode, cookie, &Drained { finished, ended })
             }
             Answer::Counters(counters) => {
                 let text = self.status_text(&counters);

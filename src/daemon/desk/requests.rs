@@ -48,15 +48,7 @@ impl Desk {
         let Some(opcode) = Opcode::from_number(header.opcode) else { return Ok(()) };
         let Some(peer) = self.peers.get(&serial) else { return Ok(()) };
         check_phase(&peer.phase, opcode)?;
-        let takes_fds = match &request {
-            Request::Submit(..) => true,
-            Request::Hello(hello) => hello.adopt != 0,
-            _ => false,
-        };
-        if !fds.is_empty() && !takes_fds {
-            let text = format!("{}: {} file descriptors, at most 0", opcode.name(), fds.len());
-            return Err(Error::new(ErrorCode::TooManyFds, text));
-        }
+        check_fds(opcode, &request, fds.len())?;
         let ask = match request {
             Request::Hello(hello) => return self.hello(serial, header.cookie, &hello),
             Request::OpenLane(lane, width, device) => self.open_lane(lane, width, &device)?,
@@ -72,7 +64,11 @@ impl Desk {
                 self.drop_peer(serial);
                 return Ok(());
             }
-            Request::Drain | Request::Unsupported(_) => {
+            Request::Drain(timeout_ms) => {
+                let asked = Asked { opcode, cookie: header.cookie };
+                return self.drain(serial, asked, timeout_ms);
+            }
+            Request::Unsupported(_) => {
                 let text = format!("{} is not supported by this daemon", opcode.name());
                 return Err(Error::new(ErrorCode::NotSupported, text));
             }
@@ -140,6 +136,20 @@ impl Desk {
         }
         Ok(Ask::Submit(entries, tickets))
     }
+}
+
+/// Whether file descriptors may come with this.
+fn check_fds(opcode: Opcode, request: &Request, fds: usize) -> Result<()> {
+    let takes_fds = match request {
+        Request::Submit(..) => true,
+        Request::Hello(hello) => hello.adopt != 0,
+        _ => false,
+    };
+    if fds == 0 || takes_fds {
+        return Ok(());
+    }
+    let text = format!("{}: {fds} file descriptors, at most 0", opcode.name());
+    Err(Error::new(ErrorCode::TooManyFds, text))
 }
 
 /// Whether a peer in this phase may send this.

@@ -35,6 +35,7 @@ impl Desk {
             "generation": self.setup.generation,
             "pid": std::process::id(),
             "uptime_ms": clock::now().since(self.started).as_us() / 1000,
+            "draining": self.draining,
             "sessions": self.session_count(),
             "tickets": counters.outstanding,
             "devices": self.setup.config.devices.iter().map(|d| json!({

@@ -13,6 +13,7 @@
 
 mod bells;
 mod doorbell;
+mod draining;
 mod effects;
 mod overshoot;
 mod requests;
@@ -25,6 +26,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 
 use self::bells::Owed;
+use self::draining::Draining;
 use self::overshoot::Overshoot;
 use self::seats::Seats;
 use self::token::Named;
@@ -67,6 +69,7 @@ pub struct Fill<H: FillHost> {
     effects: Vec<Effect>,
     park: DurNs,
     overshoot: Overshoot,
+    draining: Draining,
     /// Between two hot turns.
     word_park: WordPark,
 
@@ -89,6 +92,7 @@ impl<H: FillHost> Fill<H> {
             host,
             park: config.park,
             overshoot: Overshoot::default(),
+            draining: Draining::default(),
             word_park: WordPark::detect(),
             engine: Engine::new(config, SESSIONS_MAX as u16),
             seats: Seats::new(),
@@ -164,8 +168,10 @@ impl<H: FillHost> Fill<H> {
     fn end_turn(&mut self, more_tasks: bool) -> io::Result<()> {
         self.engine.run_due(self.now);
         self.engine.look_hot(self.now);
+        let drained = self.end_drain();
         self.engine.publish(self.now);
         self.effects()?;
+        drained.into_iter().for_each(|reply| self.end.reply(reply));
         let rung = self.read_published();
         if more_tasks || rung || self.more_commands || self.engine.is_hot() {
             self.stay_awake(more_tasks || rung)
@@ -249,7 +255,7 @@ impl<H: FillHost> Fill<H> {
         }
         let replies_left = self.end.flush();
         self.watch_bells()?;
-        let mut until = self.engine.next_due();
+        let mut until = self.engine.next_due().min(self.draining.until());
         if self.owed.any_muted() || replies_left {
             until = until.min(self.now + self.park);
         }

@@ -14,6 +14,7 @@ use crate::engine::Refusal;
 use crate::host::clock;
 use crate::host::fill::{FillHost, Watch};
 use crate::proto::entry::{SubmitEntry, TicketKind};
+use crate::proto::limits::{RING_ENTRIES_MAX, SUBMIT_BATCH};
 
 type Answered = Result<Answer, Refusal>;
 
@@ -36,6 +37,7 @@ impl<H: FillHost> Fill<H> {
                 let answer = answer.unwrap_or_else(Answer::Refused);
                 self.end.reply(Reply::Answer(seat, asked, answer, spent));
             }
+            Command::Drain(seat, asked, until) => self.begin_drain(seat, asked, until),
             Command::Stop => {
                 for at in 0..self.seats.taken().len() {
                     self.engine.shut_down(self.seats.taken()[at], self.now);
@@ -170,11 +172,21 @@ impl<H: FillHost> Fill<H> {
         }
     }
 
+    /// Takes what stands in the submission rings: a ringful each at most, since some clients do
+    /// not stop.
+    pub(super) fn take_submissions(&mut self) {
+        for at in 0..self.seats.taken().len() {
+            let slot = self.seats.taken()[at];
+            let mut batches = RING_ENTRIES_MAX / SUBMIT_BATCH;
+            while batches > 0 && self.engine.drain(slot, self.now) {
+                batches -= 1;
+            }
+        }
+    }
+
     fn counters(&mut self) -> Answer {
         // What was sent without a wake counts as well.
-        for at in 0..self.seats.taken().len() {
-            while self.engine.drain(self.seats.taken()[at], self.now) {}
-        }
+        self.take_submissions();
         let by_slot = self.seats.taken().iter();
         Answer::Counters(Box::new(Counters {
             stats: *self.engine.stats(),
