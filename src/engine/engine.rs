@@ -17,7 +17,7 @@ use super::publish::End;
 use super::session::{Context, HotLane, Session};
 use super::stats::Stats;
 use crate::core::bands::Bands;
-use crate::core::error::{Error, ErrorCode, Result};
+use crate::core::error::{Error, ErrorCode};
 use crate::core::line::Width;
 use crate::core::time::{DurNs, MonoNs};
 use crate::proto::entry::{Status, SubmitEntry};
