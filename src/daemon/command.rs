@@ -44,6 +44,8 @@ pub struct Asked {
     pub opcode: Opcode,
     /// Under which cookie the answer goes.
     pub cookie: u64,
+    /// Whether an earlier life of the daemon may have done it.
+    pub again: bool,
 }
 
 /// A fd that a ticket waits for.
@@ -62,6 +64,8 @@ pub struct Arrival {
     pub notify: OwnedFd,
     /// The eventfd that its producers ring, where bells are eventfds.
     pub bell: Option<OwnedFd>,
+    /// Whether an earlier life of the daemon made it.
+    pub recovered: bool,
 }
 
 /// What a client asks of FILL.
@@ -94,6 +98,8 @@ pub enum Command {
     Drain(Seat, Asked, MonoNs),
     /// End every ticket with `ShuttingDown`, then yourself.
     Stop,
+    /// End yourself; a next life goes on.
+    Leave,
 }
 
 /// What FILL answers to an [`Ask`].
@@ -138,6 +144,8 @@ pub enum Reply {
     Fd(Seat, OwnedFd),
     /// The client broke a rule: close its session.
     Broken(Seat, Error),
+    /// A session that an earlier life made has been served.
+    Recovered(Seat),
     /// The session is out of FILL; unmap and close here.
     Detached(Seat, Option<Retired<Memory>>, Box<Leftovers>),
     /// FILL has ended.

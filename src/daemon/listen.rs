@@ -5,7 +5,8 @@
 //! the path, so that of two that start at once one is refused; the lock's file stays behind, since
 //! removing it would let two daemons lock two files of one name. A socket that is *left over* from
 //! a dead daemon is replaced only after a connect was refused, which proves that nobody listens.
-//! At its end a daemon unlinks the path only where that is still the socket it bound.
+//! At its end a daemon unlinks the path only where that is still the socket it bound. A socket that
+//! a service manager listens on and hands over is the manager's to bind and to unlink.
 
 use std::fs;
 use std::io;
@@ -36,8 +37,14 @@ const _: () = assert!(SOCKET_PATH_BYTES_MAX + TEMPORARY.len() == ADDRESS_BYTES);
 pub struct Listener {
     socket: OwnedFd,
     path: PathBuf,
-    /// Device and inode of the path when it was bound.
-    bound: (u64, u64),
+    bound: Option<Bound>,
+}
+
+/// What a daemon has of a path that it bound itself.
+#[derive(Debug)]
+struct Bound {
+    /// Device and inode of the path then.
+    identity: (u64, u64),
     _lock: OwnedFd,
 }
 
@@ -62,7 +69,25 @@ impl Listener {
         let (socket, warning) = bind_temporary(&temporary, gid)?;
         let bound = identity(&temporary).map_err(|e| unavailable(&temporary, "stat", e))?;
         fs::rename(&temporary, &path).map_err(|e| unavailable(&path, "rename", e))?;
-        Ok((Listener { socket, path, bound, _lock: lock }, warning))
+        let bound = Some(Bound { identity: bound, _lock: lock });
+        Ok((Listener { socket, path, bound }, warning))
+    }
+
+    /// The listener over a socket that a service manager bound and listens on; `path` is what the
+    /// daemon calls it.
+    ///
+    /// # Errors
+    /// `SocketUnavailable` where it is no listening SOCK_SEQPACKET socket.
+    pub fn inherited(socket: OwnedFd, path: &Path) -> Result<Listener> {
+        use rustix::net::sockopt::{socket_acceptconn, socket_type};
+        let listens = socket_acceptconn(&socket).is_ok_and(|listens| listens);
+        if !listens || socket_type(&socket) != Ok(SocketType::SEQPACKET) {
+            let text = "the service manager's socket: no SOCK_SEQPACKET socket that listens \
+                        (ListenSequentialPacket=)";
+            return Err(Error::new(ErrorCode::SocketUnavailable, text));
+        }
+        rustix::io::ioctl_fionbio(&socket, true).map_err(|e| unavailable(path, "ioctl", e))?;
+        Ok(Listener { socket, path: path.to_owned(), bound: None })
     }
 
     /// The path, absolute.
@@ -79,7 +104,8 @@ impl AsFd for Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        if identity(&self.path).is_ok_and(|found| found == self.bound) {
+        let Some(bound) = &self.bound else { return };
+        if identity(&self.path).is_ok_and(|found| found == bound.identity) {
             // What is left over costs the next daemon one connect, no more.
             let _ = fs::remove_file(&self.path);
         }

@@ -5,13 +5,13 @@
 
 use std::os::fd::OwnedFd;
 
-use crate::core::error::Result;
+use crate::core::error::{Error, ErrorCode, Result};
 use crate::engine::table::TableLayout;
 use crate::engine::{Ports, SessionParams};
 use crate::host::futex::FutexAddr;
 use crate::proto::entry::{EntryWords, ResultEntry};
 use crate::proto::layout::SessionState;
-use crate::shm::area::Area;
+use crate::shm::area::{Area, open_lanes, open_rings};
 use crate::shm::bells::BellsView;
 use crate::shm::control::Control;
 use crate::shm::lanes::LanesView;
@@ -51,12 +51,32 @@ impl Made {
     /// `LimitExceeded` for sizes that cannot be, `SystemFailed` where memory or fds are short.
     pub fn new(params: &SessionParams, generation: u32) -> Result<Made> {
         let sizes = RingSizes::new(params.submit_entries, params.result_entries)?;
-        let rings_area = Area::rings(sizes)?;
-        let rings: Region<ReadWrite> = rings_area.map()?;
-        let lanes_area = Area::lanes(params.lanes)?;
-        let lanes: Region<ReadOnly> = lanes_area.map()?;
+        let rings = Area::rings(sizes)?.into_fd();
+        let lanes = Area::lanes(params.lanes)?.into_fd();
         let layout = TableLayout::new(params.lanes, params.result_entries);
         let table = Table::create(layout.bytes())?;
+        Made::recover(params, rings, lanes, table, generation)
+    }
+
+    /// Maps the areas of a session, which `generation` of the daemon serves from now on.
+    ///
+    /// # Errors
+    /// `SessionMemory` where the areas are not those of a session of this size, `SystemFailed`
+    /// where memory is short.
+    pub fn recover(
+        params: &SessionParams,
+        rings_fd: OwnedFd,
+        lanes_fd: OwnedFd,
+        table: Table,
+        generation: u32,
+    ) -> Result<Made> {
+        let (rings, sizes) = open_rings(&rings_fd)?;
+        let (lanes, lane_count) = open_lanes::<ReadOnly>(&lanes_fd)?;
+        let found = (sizes.submit(), sizes.result(), lane_count);
+        if found != (params.submit_entries, params.result_entries, params.lanes) {
+            let text = "session memory: the areas are of other sizes than the table says";
+            return Err(Error::new(ErrorCode::SessionMemory, text));
+        }
         let control = Control::new(rings.clone(), sizes)?;
         control.serve(generation, SessionState::Live);
         Ok(Made {
@@ -68,8 +88,8 @@ impl Made {
             },
             table,
             control,
-            rings_fd: rings_area.into_fd(),
-            lanes_fd: lanes_area.into_fd(),
+            rings_fd,
+            lanes_fd,
         })
     }
 }

@@ -10,5 +10,6 @@ pub mod listen;
 pub mod log;
 pub mod memory;
 mod serve;
+pub mod store;
 
 pub use serve::serve;

@@ -4,7 +4,7 @@
 //! affinity, and only FILL is to be bound to its CPU.
 
 use std::num::NonZeroU64;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::mpsc::{SyncSender, sync_channel};
 
 use super::allow::Allow;
@@ -14,6 +14,7 @@ use super::desk::{Desk, Setup};
 use super::fill::Fill;
 use super::listen::Listener;
 use super::log;
+use super::store::{Inherited, Store};
 use crate::core::error::{Error, ErrorCode, Result};
 use crate::core::kind::Resolved;
 use crate::core::time::DurNs;
@@ -46,13 +47,18 @@ pub fn serve(config: Config) -> Result<()> {
     let cpu = fill_cpu(config.daemon.cpu)?;
     let (allow, unknown) = Allow::resolve(&config.allow);
     warnings.extend(unknown);
-    let (listener, warning) = Listener::bind(&config.daemon.socket, allow.socket_gid())?;
-    warnings.extend(warning);
-
-    let generation = 1;
-    let status = Area::status()?;
-    let page = StatusPage::new(status.map::<ReadWrite>()?)?;
-    page.begin(generation, &executor.label());
+    let inherited = Inherited::take()?;
+    let store = Store::detect(config.daemon.fd_store);
+    let listener = match inherited.listener {
+        Some(socket) => Listener::inherited(socket, &config.daemon.socket)?,
+        None => {
+            let (listener, warning) = Listener::bind(&config.daemon.socket, allow.socket_gid())?;
+            warnings.extend(warning);
+            listener
+        }
+    };
+    inherited.broken.iter().for_each(|&serial| store.forget(serial));
+    let (status, page, generation) = begin_status(inherited.status, &store, &executor.label())?;
     let (desk_end, fill_end) = command::queues(StatusReader::new(open_status(status.as_fd())?)?)?;
     warnings.iter().for_each(log::warning);
     let executor_label = executor.label();
@@ -61,6 +67,8 @@ pub fn serve(config: Config) -> Result<()> {
         engine: engine.clone(),
         allow,
         listener,
+        store,
+        kept: inherited.sessions,
         end: desk_end,
         status,
         signals,
@@ -71,19 +79,43 @@ pub fn serve(config: Config) -> Result<()> {
         generation,
         config,
     };
-    let fill = FillSetup { config: engine, cpu, end: fill_end, page };
+    let words = kinds::watches_words(executor.running);
+    let fill = FillSetup { words, config: engine, cpu, end: fill_end, page };
     let desk = Desk::new(setup)?;
     let thread = start_fill(&executor, fill)?;
     tracing::info!(executor = executor_label, ?bell, cpu, "serving");
-    // Fails where there is no service manager to tell.
-    let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
     let ended = desk.run();
     let _ = thread.join();
     ended
 }
 
+/// The status page: an earlier life's, where there was one, else a new one. Answers which life of
+/// the daemon begins.
+fn begin_status(
+    kept: Option<OwnedFd>,
+    store: &Store,
+    executor: &str,
+) -> Result<(Area, StatusPage<Region<ReadWrite>>, u32)> {
+    let status = match kept {
+        Some(fd) => {
+            open_status(&fd)?;
+            Area::from_fd(fd)?
+        }
+        None => {
+            let status = Area::status()?;
+            store.keep_status(status.as_fd())?;
+            status
+        }
+    };
+    let page = StatusPage::new(status.map::<ReadWrite>()?)?;
+    let generation = page.generation().wrapping_add(1).max(1);
+    page.begin(generation, executor);
+    Ok((status, page, generation))
+}
+
 /// What FILL is started with.
 struct FillSetup {
+    words: bool,
     config: engine::Config,
     cpu: Option<u32>,
     end: FillEnd,
@@ -177,11 +209,11 @@ fn fill<H: FillHost>(
     setup: FillSetup,
     ready: SyncSender<Result<()>>,
 ) {
-    let FillSetup { config, cpu, end, page } = setup;
+    let FillSetup { words, config, cpu, end, page } = setup;
     let made = cpu.map_or(Ok(()), affinity::pin_current).and_then(|()| host());
     // 1 ns: the parks are short, and the kernel's 50 us of slack would be their half.
     let _ = NonZeroU64::new(1).map(clock::set_timer_slack);
-    let made = made.and_then(|host| Fill::new(host, config, end, page));
+    let made = made.and_then(|host| Fill::new(host, words, config, end, page));
     match made {
         Ok(fill) => {
             let _ = ready.send(Ok(()));

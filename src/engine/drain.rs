@@ -137,7 +137,7 @@ impl<P: Ports> Session<P> {
     }
 
     /// What is free of the result ring: its entries less tickets outstanding and results unread.
-    fn credit(&mut self) -> Result<u32> {
+    pub fn credit(&mut self) -> Result<u32> {
         let tail = self.table.parts().header.result_tail;
         let used = self.tickets.outstanding() + self.ports.unread(tail)?;
         Ok(self.result_entries.saturating_sub(used))

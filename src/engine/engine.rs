@@ -116,6 +116,11 @@ impl<P: Ports> Engine<P> {
         self.with(slot, now, |session, cx| session.give_fd(cx, user_data, fd)).unwrap_or(false)
     }
 
+    /// Tickets that a session may still hand in before it reads results.
+    pub fn free(&mut self, slot: u16, now: MonoNs) -> u32 {
+        self.with(slot, now, |session, _| session.credit().unwrap_or(0)).unwrap_or(0)
+    }
+
     /// Cookie of the last SUBMIT message that was accepted from a session; 0 before the first.
     pub fn last_cookie(&mut self, slot: u16, now: MonoNs) -> u64 {
         let last = self.with(slot, now, |session, _| session.table.parts().header.last_cookie);

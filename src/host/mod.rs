@@ -25,6 +25,8 @@ pub mod futex;
 #[cfg(target_os = "linux")]
 pub mod identity;
 #[cfg(target_os = "linux")]
+pub mod inherited;
+#[cfg(target_os = "linux")]
 pub mod interrupt;
 #[cfg(target_os = "linux")]
 pub mod kinds;

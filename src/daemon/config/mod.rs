@@ -57,6 +57,8 @@ pub struct Daemon {
     pub executor: Executor,
     /// Refuse to start where that executor cannot run.
     pub strict: bool,
+    /// Keep sessions over a restart with the service manager, where that has an fd store.
+    pub fd_store: bool,
     /// How producers wake a parked daemon; `None` leaves it to the executor that runs.
     pub bell: Option<BellKind>,
 }

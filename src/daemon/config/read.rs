@@ -56,6 +56,7 @@ fn daemon(mut table: Table<'_, '_>) -> Daemon {
     let cpu = cpu(&mut table);
     let executor = table.choice("executor", Executor::ALL);
     let strict = table.boolean("strict");
+    let fd_store = table.boolean("fd_store");
     let bells =
         [("auto", None), ("futex", Some(BellKind::Futex)), ("eventfd", Some(BellKind::Eventfd))];
     let bell = table.choice("bell", &bells).flatten();
@@ -69,6 +70,7 @@ fn daemon(mut table: Table<'_, '_>) -> Daemon {
         cpu: cpu.unwrap_or(Cpu::Auto),
         executor: executor.unwrap_or(Executor::IoUring),
         strict: strict.unwrap_or(false),
+        fd_store: fd_store.unwrap_or(true),
         bell,
     }
 }

@@ -3,10 +3,12 @@
 use std::os::fd::OwnedFd;
 
 use super::Desk;
+use super::keep::Keeping;
 use super::peer::{Credentials, Phase, Session};
 use crate::core::error::{Error, ErrorCode, Result};
-use crate::daemon::command::{Arrival, Command, Seat, eventfd};
+use crate::daemon::command::{Arrival, Seat, eventfd};
 use crate::daemon::memory::Made;
+use crate::daemon::store::Part;
 use crate::engine::{Prepared, SessionParams};
 use crate::host::clock;
 use crate::proto::VERSIONS;
@@ -30,36 +32,36 @@ impl Desk {
         }
         let Some(peer) = self.peers.get(&serial) else { return Ok(()) };
         let who = peer.who;
-        let (welcome, fds) = if hello.role == Role::Control as u32 {
+        if hello.role == Role::Control as u32 {
             if let Some(peer) = self.peers.get_mut(&serial) {
                 peer.phase = Phase::Control;
             }
-            (self.welcome(version, None), Vec::new())
+            let welcome = self.welcome(version, 0, 0, None);
+            self.send(serial, message::reply(Opcode::Hello, cookie, &welcome), Vec::new());
+            Ok(())
         } else if hello.role == Role::Client as u32 || hello.role == Role::Agent as u32 {
             self.takes_sessions()?;
             let params = self.params(hello, who)?;
-            let fds = self.seat(serial, &params)?;
-            let offset = params.clock_offset_ns;
-            let welcome = Welcome {
-                session: serial,
-                clock_offset_ns: offset,
-                ..self.welcome(version, Some(&params))
-            };
-            (welcome, fds)
+            self.seat(serial, cookie, version, params)
         } else {
             let text = format!("HELLO: role {} is none of 0, 1, 2", hello.role);
-            return Err(Error::new(ErrorCode::BadMessage, text));
-        };
-        self.send(serial, message::reply(Opcode::Hello, cookie, &welcome), fds);
-        Ok(())
+            Err(Error::new(ErrorCode::BadMessage, text))
+        }
     }
 
-    fn welcome(&self, version: u16, params: Option<&SessionParams>) -> Welcome {
+    /// WELCOME's body; without `params` for a control session.
+    pub(super) fn welcome(
+        &self,
+        version: u16,
+        session: u32,
+        bell_kind: u8,
+        params: Option<&SessionParams>,
+    ) -> Welcome {
         Welcome {
             version,
-            bell_kind: params.map_or(0, |_| self.setup.bell as u8),
+            bell_kind,
             reserved0: 0,
-            session: 0,
+            session,
             features: 0,
             generation: self.setup.generation,
             submit_entries: params.map_or(0, |params| params.submit_entries),
@@ -68,8 +70,23 @@ impl Desk {
             submit_tickets_max: SUBMIT_TICKETS_MAX,
             submit_fds_max: SUBMIT_FDS_MAX,
             now_ns: clock::now().0,
-            clock_offset_ns: 0,
+            clock_offset_ns: params.map_or(0, |params| params.clock_offset_ns),
         }
+    }
+
+    /// Copies of the fds that go with WELCOME.
+    pub(super) fn welcome_fds(
+        &self,
+        rings: &OwnedFd,
+        lanes: &OwnedFd,
+        events: &OwnedFd,
+        bell: Option<&OwnedFd>,
+    ) -> Result<Vec<OwnedFd>> {
+        let mut fds = vec![duplicate(rings)?, duplicate(lanes)?];
+        fds.push(self.setup.status.readonly_fd()?);
+        fds.push(duplicate(events)?);
+        bell.map(|bell| duplicate(bell).map(|bell| fds.push(bell))).transpose()?;
+        Ok(fds)
     }
 
     fn params(&self, hello: &Hello, who: Credentials) -> Result<SessionParams> {
@@ -106,8 +123,14 @@ impl Desk {
         })
     }
 
-    /// Makes a session's memory, seats it with FILL, and answers WELCOME's fds.
-    fn seat(&mut self, serial: u32, params: &SessionParams) -> Result<Vec<OwnedFd>> {
+    /// Makes a session, and has it kept and its client welcomed.
+    fn seat(
+        &mut self,
+        serial: u32,
+        cookie: u64,
+        version: u16,
+        params: SessionParams,
+    ) -> Result<()> {
         let limit = self.setup.config.limits.sessions;
         let Some(&slot) = self.slots.last() else {
             let text =
@@ -115,27 +138,49 @@ impl Desk {
             return Err(Error::new(ErrorCode::LimitExceeded, text));
         };
         let seat = Seat { slot, serial };
-        let made = Made::new(params, self.setup.generation)?;
+        let made = Made::new(&params, self.setup.generation)?;
+        let table = made.table.fd().map(|fd| fd.try_clone_to_owned()).transpose();
+        let table = table.map_err(|e| Error::new(ErrorCode::SystemFailed, format!("dup: {e}")))?;
         let engine = &self.setup.engine;
-        let prepared = Prepared::new(slot, params, made.memory, made.table, engine)?;
-        let notify = eventfd()?;
-        let eventfd_bells = self.setup.bell == BellKind::Eventfd;
-        let bell = if eventfd_bells { Some(eventfd()?) } else { None };
-        let mut fds = vec![made.rings_fd, made.lanes_fd, self.setup.status.readonly_fd()?];
-        fds.push(duplicate(&notify)?);
-        if let Some(bell) = &bell {
-            fds.push(duplicate(bell)?);
-        }
+        let mut prepared = Prepared::new(slot, &params, made.memory, made.table, engine)?;
+        prepared.header().hello_cookie = cookie;
+        let events = eventfd()?;
+        let bell = match self.setup.bell {
+            BellKind::Eventfd => Some(eventfd()?),
+            BellKind::Futex => None,
+        };
+        let (rings, lanes) = (made.rings_fd, made.lanes_fd);
+        let fds = self.welcome_fds(&rings, &lanes, &events, bell.as_ref())?;
+        let socket = self.peers.get(&serial).map(|peer| duplicate(&peer.socket)).transpose()?;
+        let kept = (duplicate(&events)?, bell.as_ref().map(duplicate).transpose()?);
+        let mut parts = vec![(Part::Rings, &rings), (Part::Lanes, &lanes), (Part::Events, &kept.0)];
+        parts.extend(table.iter().map(|table| (Part::Table, table)));
+        parts.extend(kept.1.iter().map(|bell| (Part::Bell, bell)));
+        parts.extend(socket.iter().map(|socket| (Part::Connection, socket)));
+
         self.quotas.open(params.uid, params.lanes, &self.setup.config.limits)?;
         self.slots.pop();
-        let session = Session { seat, params: params.clone(), control: made.control, fds: 0 };
-        if let Some(peer) = self.peers.get_mut(&serial) {
-            tracing::debug!(peer = peer.label(), slot, "session");
-            peer.phase = Phase::Session(Box::new(session));
-        }
-        self.command(Command::Attach(seat, Box::new(Arrival { session: prepared, notify, bell })));
-        Ok(fds)
+        let kind = bell_kind(bell.is_some());
+        let welcome = self.welcome(version, serial, kind, Some(&params));
+        let keeping = Keeping {
+            session: Session::new(seat, params, made.control, false),
+            arrival: Box::new(Arrival {
+                session: prepared,
+                notify: events,
+                bell,
+                recovered: false,
+            }),
+            welcome: message::reply(Opcode::Hello, cookie, &welcome),
+            fds,
+            barrier: None,
+        };
+        self.keep(serial, &parts, keeping)
     }
+}
+
+/// How the bells of a session are rung.
+pub(super) fn bell_kind(by_eventfd: bool) -> u8 {
+    if by_eventfd { BellKind::Eventfd as u8 } else { BellKind::Futex as u8 }
 }
 
 fn duplicate(fd: &OwnedFd) -> Result<OwnedFd> {

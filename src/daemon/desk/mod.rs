@@ -12,9 +12,11 @@ mod accept;
 mod complaints;
 mod drain;
 mod greet;
+mod keep;
 mod peer;
 mod poller;
 mod quota;
+mod recover;
 mod replies;
 mod requests;
 mod status;
@@ -32,6 +34,7 @@ use super::allow::Allow;
 use super::command::{Command, DeskEnd, Seat};
 use super::config::Config;
 use super::listen::Listener;
+use super::store::{Kept, Store};
 use crate::core::error::{Error, ErrorCode, Result};
 use crate::core::time::{DurNs, MonoNs};
 use crate::engine;
@@ -58,6 +61,10 @@ pub struct Setup {
     pub allow: Allow,
     /// The listening socket.
     pub listener: Listener,
+    /// Where sessions are kept over a restart.
+    pub store: Store,
+    /// Sessions that an earlier life of the daemon left.
+    pub kept: Vec<Kept>,
     /// The queues to FILL.
     pub end: DeskEnd,
     /// The status page.
@@ -84,6 +91,10 @@ pub struct Desk {
     /// Peers that greet, oldest first, as far as they still do.
     greeting: VecDeque<u32>,
     parting: VecDeque<u32>,
+    /// Peers whose session the service manager is given.
+    keeping: VecDeque<u32>,
+    /// Sessions that are still to be taken over.
+    to_recover: VecDeque<Kept>,
     /// Sessions that FILL has not let go yet: uid and lanes.
     leaving: HashMap<Seat, (u32, u32)>,
     slots: Vec<u16>,
@@ -107,9 +118,11 @@ impl Desk {
     ///
     /// # Errors
     /// `SystemFailed` where epoll cannot be had.
-    pub fn new(setup: Setup) -> Result<Desk> {
+    pub fn new(mut setup: Setup) -> Result<Desk> {
         let poller = Poller::new()?;
-        poller.watch(Source::Listener, &setup.listener)?;
+        let to_recover = VecDeque::from(std::mem::take(&mut setup.kept));
+        // Numbers go on from the highest: none is used twice.
+        let serial = to_recover.iter().map(|kept| kept.serial).max().unwrap_or(0);
         poller.watch(Source::Fill, &*setup.end.doorbell)?;
         poller.watch(Source::Signals, &setup.signals)?;
         let slots = SESSIONS_MAX.min(setup.config.limits.sessions) as u16;
@@ -118,9 +131,11 @@ impl Desk {
             peers: HashMap::new(),
             greeting: VecDeque::new(),
             parting: VecDeque::new(),
+            keeping: VecDeque::new(),
+            to_recover,
             leaving: HashMap::new(),
             slots: (0..slots).rev().collect(),
-            serial: 0,
+            serial,
             quotas: Quotas::default(),
             inbox: Inbox::new(),
             complaints: Complaints::default(),
@@ -139,6 +154,7 @@ impl Desk {
     /// # Errors
     /// What ended FILL; `SystemFailed` where epoll fails.
     pub fn run(mut self) -> Result<()> {
+        self.recover_next()?;
         loop {
             let sources = self.poller.wait(self.next_deadline())?;
             for (source, flags) in sources {
@@ -148,14 +164,26 @@ impl Desk {
                     Source::Signals => self.signal(),
                     Source::Peer(serial) => self.peer_event(serial, flags),
                     Source::Process(serial) => self.process_ended(serial),
+                    Source::Barrier(serial) => self.kept(serial),
                 }
             }
             self.send_backlog();
             self.end_overdue();
+            self.end_overdue_keeping();
             if let Some(error) = self.ended.take() {
                 return error.map_or(Ok(()), Err);
             }
         }
+    }
+
+    /// Every session that was left is served: new ones are welcome.
+    fn ready(&mut self) -> Result<()> {
+        self.poller.watch(Source::Listener, &self.setup.listener)?;
+        // Fails where there is no service manager to tell.
+        let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
+        let (sessions, generation) = (self.session_count(), self.setup.generation);
+        tracing::info!(generation, sessions, "ready");
+        Ok(())
     }
 
     /// When the oldest greeting or parting is over, or the backlog is worth another try.
@@ -163,8 +191,9 @@ impl Desk {
         let of = |serial: &u32| self.peers.get(serial).map(|peer| peer.deadline);
         let greeting = self.greeting.front().and_then(of);
         let parting = self.parting.front().and_then(of);
+        let keeping = self.keeping.front().and_then(of);
         let retry = (!self.backlog.is_empty()).then(|| clock::now() + DurNs::from_us(1000));
-        [greeting, parting, retry].into_iter().flatten().min()
+        [greeting, parting, keeping, retry].into_iter().flatten().min()
     }
 
     fn signal(&mut self) {
@@ -173,7 +202,9 @@ impl Desk {
                 tracing::info!("SIGHUP: nothing in the configuration can be reloaded yet");
             } else if !std::mem::replace(&mut self.stopping, true) {
                 tracing::info!(signal, sessions = self.session_count(), "stopping");
-                self.command(Command::Stop);
+                // With a store this is a pause: the next life goes on with every session.
+                let leave = self.setup.store.is_used();
+                self.command(if leave { Command::Leave } else { Command::Stop });
             }
         }
     }
@@ -212,7 +243,7 @@ impl Desk {
     fn receive(&mut self, serial: u32) {
         for _ in 0..RECORD_BATCH {
             let Some(peer) = self.peers.get(&serial) else { return };
-            if peer.asked >= SESSION_REQUESTS_MAX {
+            if peer.asked >= SESSION_REQUESTS_MAX || matches!(peer.phase, Phase::Keeping(_)) {
                 return;
             }
             use std::os::fd::AsFd;
@@ -257,7 +288,8 @@ impl Desk {
         use rustix::event::epoll::EventFlags;
         let Some(peer) = self.peers.get_mut(&serial) else { return };
         let mut interest = EventFlags::RDHUP;
-        interest.set(EventFlags::IN, peer.asked < SESSION_REQUESTS_MAX);
+        let keeping = matches!(peer.phase, Phase::Keeping(_));
+        interest.set(EventFlags::IN, peer.asked < SESSION_REQUESTS_MAX && !keeping);
         interest.set(EventFlags::OUT, peer.has_outbox());
         if interest != peer.interest {
             peer.interest = interest;
@@ -286,11 +318,32 @@ impl Desk {
     /// Ends a peer's session, if it has one; the connection stays.
     fn leave_session(&mut self, serial: u32, why: &Error) {
         let Some(peer) = self.peers.get_mut(&serial) else { return };
-        if let Phase::Session(session) = std::mem::replace(&mut peer.phase, Phase::Parting) {
-            session.control.close(why.code);
-            self.leaving.insert(session.seat, (peer.who.uid, session.params.lanes));
-            self.quotas.give_back_fds(peer.who.uid, session.fds);
-            self.command(Command::Detach(session.seat));
+        let uid = peer.who.uid;
+        match std::mem::replace(&mut peer.phase, Phase::Parting) {
+            Phase::Session(session) => {
+                session.control.close(why.code);
+                self.setup.store.forget(serial);
+                self.leaving.insert(session.seat, (uid, session.params.lanes));
+                self.quotas.give_back_fds(uid, session.fds);
+                self.command(Command::Detach(session.seat));
+            }
+            Phase::Keeping(keeping) => {
+                if let Some(barrier) = &keeping.barrier {
+                    self.poller.forget(barrier);
+                }
+                self.setup.store.forget(serial);
+                self.leaving.insert(keeping.session.seat, (uid, keeping.session.params.lanes));
+                self.vacate(keeping.session.seat);
+            }
+            _ => {}
+        }
+    }
+
+    /// A session's seat is free again.
+    fn vacate(&mut self, seat: Seat) {
+        if let Some((uid, lanes)) = self.leaving.remove(&seat) {
+            self.quotas.close(uid, lanes);
+            self.slots.push(seat.slot);
         }
     }
 

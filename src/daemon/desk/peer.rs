@@ -3,11 +3,12 @@
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
+use super::keep::Keeping;
 use super::wire::{self, Sent};
 use crate::core::time::MonoNs;
 use crate::daemon::command::{NO_SLOT, Seat};
 use crate::engine::SessionParams;
-use crate::proto::limits::SESSION_REPLIES_MAX;
+use crate::proto::limits::{SESSION_REPLIES_MAX, SESSION_REQUESTS_MAX};
 use crate::shm::control::Control;
 use crate::shm::region::{ReadWrite, Region};
 
@@ -24,6 +25,8 @@ pub enum Phase {
     Greeting,
     /// It looks and steers, without a session.
     Control,
+    /// Its session is left with the service manager before it is welcomed.
+    Keeping(Box<Keeping>),
     /// It has a session.
     Session(Box<Session>),
     /// It was told why it is closed, and is waited for to hang up.
@@ -37,6 +40,33 @@ pub struct Session {
     pub control: Control<Region<ReadWrite>>,
     /// File descriptors of its tickets.
     pub fds: u32,
+    /// Of a session that an earlier life of the daemon made: the cookies of the last requests that
+    /// this life has received.
+    received: Option<VecDeque<u64>>,
+}
+
+impl Session {
+    pub fn new(
+        seat: Seat,
+        params: SessionParams,
+        control: Control<Region<ReadWrite>>,
+        recovered: bool,
+    ) -> Session {
+        Session { seat, params, control, fds: 0, received: recovered.then(VecDeque::new) }
+    }
+
+    /// Notes a request; `true` where this life has received one under the same cookie.
+    pub fn receive(&mut self, cookie: u64) -> bool {
+        let Some(received) = &mut self.received else { return false };
+        if received.contains(&cookie) {
+            return true;
+        }
+        if received.len() >= SESSION_REQUESTS_MAX as usize {
+            received.pop_front();
+        }
+        received.push_back(cookie);
+        false
+    }
 }
 
 /// A connection.

@@ -23,6 +23,8 @@ pub enum Source {
     Peer(u32),
     /// The process behind a peer.
     Process(u32),
+    /// The service manager's answer about a peer's session.
+    Barrier(u32),
 }
 
 impl Source {
@@ -33,6 +35,7 @@ impl Source {
             Source::Signals => (2, 0),
             Source::Peer(serial) => (3, serial),
             Source::Process(serial) => (4, serial),
+            Source::Barrier(serial) => (5, serial),
         };
         EventData::new_u64(kind << 32 | u64::from(serial))
     }
@@ -45,6 +48,7 @@ impl Source {
             2 => Source::Signals,
             3 => Source::Peer(serial),
             4 => Source::Process(serial),
+            5 => Source::Barrier(serial),
             _ => return None,
         })
     }

@@ -34,6 +34,13 @@ impl Quotas {
         Ok(())
     }
 
+    /// Counts a session that an earlier life of the daemon made, whatever the limits are now.
+    pub fn reopen(&mut self, uid: u32, lanes: u32) {
+        let held = self.users.entry(uid).or_default();
+        held.sessions += 1;
+        held.lanes += lanes;
+    }
+
     /// A session with `lanes` lanes is gone.
     pub fn close(&mut self, uid: u32, lanes: u32) {
         if let Some(held) = self.users.get_mut(&uid) {

@@ -22,13 +22,17 @@ impl Desk {
                 Reply::Detached(seat, session, leftovers) => {
                     drop(session);
                     drop(leftovers);
-                    if let Some((uid, lanes)) = self.leaving.remove(&seat) {
-                        self.quotas.close(uid, lanes);
-                        self.slots.push(seat.slot);
+                    self.vacate(seat);
+                }
+                Reply::Recovered(_) => {
+                    if let Err(error) = self.recover_next() {
+                        self.ended = Some(Some(error));
                     }
                 }
                 Reply::Stopped(error) => {
-                    self.close_all();
+                    if !self.setup.store.is_used() {
+                        self.close_all();
+                    }
                     self.ended = Some(error);
                 }
             }
@@ -54,7 +58,7 @@ impl Desk {
     }
 
     fn answer(&mut self, seat: Seat, asked: Asked, answer: Answer) {
-        let Asked { opcode, cookie } = asked;
+        let Asked { opcode, cookie, .. } = asked;
         let record = match answer {
             Answer::LaneOpened(lane, device, value) => {
                 message::reply(opcode, cookie, &LaneOpened { lane, bell: device + 1, value })

@@ -10,7 +10,7 @@ use crate::core::line::Width;
 use crate::daemon::command::{Ask, Asked, Command, TicketFd};
 use crate::host::fds;
 use crate::proto::entry::SubmitEntry;
-use crate::proto::message::{self, Header, Opcode};
+use crate::proto::message::{self, AGAIN, Header, Opcode};
 use crate::proto::request::{self, Request};
 
 impl Desk {
@@ -48,6 +48,11 @@ impl Desk {
         let Some(opcode) = Opcode::from_number(header.opcode) else { return Ok(()) };
         let Some(peer) = self.peers.get(&serial) else { return Ok(()) };
         check_phase(&peer.phase, opcode)?;
+        let again = header.flags & AGAIN != 0;
+        if self.is_received(serial, header.cookie) && again {
+            // The first one is answered.
+            return Ok(());
+        }
         check_fds(opcode, &request, fds.len())?;
         let ask = match request {
             Request::Hello(hello) => return self.hello(serial, header.cookie, &hello),
@@ -73,13 +78,21 @@ impl Desk {
                 return Err(Error::new(ErrorCode::NotSupported, text));
             }
         };
-        let asked = Asked { opcode, cookie: header.cookie };
+        let asked = Asked { opcode, cookie: header.cookie, again };
         if let Some(peer) = self.peers.get_mut(&serial) {
             peer.asked += 1;
             let seat = peer.seat();
             self.command(Command::Request(seat, asked, ask));
         }
         Ok(())
+    }
+
+    /// Notes a request; `true` where this life of the daemon has received it before.
+    fn is_received(&mut self, serial: u32, cookie: u64) -> bool {
+        match self.peers.get_mut(&serial).map(|peer| &mut peer.phase) {
+            Some(Phase::Session(session)) => session.receive(cookie),
+            _ => false,
+        }
     }
 
     fn open_lane(&self, lane: Option<u32>, width: u32, device: &str) -> Result<Ask> {

@@ -81,6 +81,7 @@ impl Desk {
 fn stats(stats: &Stats) -> Value {
     json!({
         "tickets": stats.tickets,
+        "recovered": stats.recovered,
         "results": {
             "done": stats.results[1],
             "deadline_expired": stats.results[2],

@@ -94,6 +94,17 @@ impl<H: FillHost> Fill<H> {
         }
     }
 
+    /// Mutes a session for good whose bells this host cannot watch: an earlier life, which could,
+    /// gave it futex bells.
+    pub(super) fn hear_of(&mut self, slot: u16) {
+        let Some(seated) = self.seats.at(slot) else { return };
+        if seated.bell_fd().is_none() && !self.words {
+            seated.muted = true;
+            seated.second = MonoNs::MAX;
+            self.owed.muted.push(slot);
+        }
+    }
+
     /// A bell's word moved, or its wait was woken for nothing.
     pub(super) fn bell_event(&mut self, who: Who, bell: u32) -> io::Result<()> {
         let Some(seated) = self.seats.who(who) else { return Ok(()) };

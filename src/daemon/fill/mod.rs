@@ -30,7 +30,7 @@ use self::draining::Draining;
 use self::overshoot::Overshoot;
 use self::seats::Seats;
 use self::token::Named;
-use super::command::{FillEnd, Reply};
+use super::command::{FillEnd, Reply, Seat};
 use super::memory::Memory;
 use crate::core::error::{Error, ErrorCode};
 use crate::core::executor::{Executor, yield_now};
@@ -63,7 +63,11 @@ pub struct Fill<H: FillHost> {
     parked: bool,
     /// Sessions whose tasks are to be started.
     arrived: Vec<u16>,
+    /// Sessions of an earlier life that were resumed in this turn.
+    recovering: Vec<Seat>,
     more_commands: bool,
+    /// Whether the host can watch words.
+    words: bool,
     owed: Owed,
     events: EventBatch,
     effects: Vec<Effect>,
@@ -78,12 +82,14 @@ pub struct Fill<H: FillHost> {
 }
 
 impl<H: FillHost> Fill<H> {
-    /// A FILL without sessions. Called on its own thread: the host belongs to it.
+    /// A FILL without sessions. Called on its own thread: the host belongs to it. `words` says
+    /// whether it can watch words.
     ///
     /// # Errors
     /// `SystemFailed` when the desk's doorbell cannot be watched.
     pub fn new(
         host: H,
+        words: bool,
         config: Config,
         end: FillEnd,
         status: StatusPage<Region<ReadWrite>>,
@@ -100,7 +106,9 @@ impl<H: FillHost> Fill<H> {
             status,
             parked: false,
             arrived: Vec::new(),
+            recovering: Vec::new(),
             more_commands: false,
+            words,
             owed: Owed::default(),
             events: EventBatch::new(),
             effects: Vec::with_capacity(256),
@@ -172,6 +180,7 @@ impl<H: FillHost> Fill<H> {
         self.engine.publish(self.now);
         self.effects()?;
         drained.into_iter().for_each(|reply| self.end.reply(reply));
+        self.recovered();
         let rung = self.read_published();
         if more_tasks || rung || self.more_commands || self.engine.is_hot() {
             self.stay_awake(more_tasks || rung)

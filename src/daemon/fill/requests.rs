@@ -8,7 +8,7 @@ use super::token::Named;
 use crate::core::error::{Error, ErrorCode};
 use crate::core::line::Width;
 use crate::daemon::command::{
-    Answer, Arrival, Ask, Command, Counters, Leftovers, Reply, Seat, TicketFd,
+    Answer, Arrival, Ask, Asked, Command, Counters, Leftovers, Reply, Seat, TicketFd,
 };
 use crate::engine::Refusal;
 use crate::host::clock;
@@ -27,7 +27,7 @@ impl<H: FillHost> Fill<H> {
             Command::Request(seat, asked, ask) => {
                 let mut spent = Vec::new();
                 let answer = match self.seats.seated(seat) {
-                    Some(_) => self.ask(seat, asked.cookie, ask, &mut spent),
+                    Some(_) => self.ask(seat, asked, ask, &mut spent),
                     None if matches!(ask, Ask::Counters) => Ok(self.counters()),
                     None => {
                         self.refuse_fds(seat, ask);
@@ -44,6 +44,7 @@ impl<H: FillHost> Fill<H> {
                 }
                 return Ok(false);
             }
+            Command::Leave => return Ok(false),
         }
         Ok(true)
     }
@@ -56,17 +57,55 @@ impl<H: FillHost> Fill<H> {
     }
 
     fn attach(&mut self, seat: Seat, arrival: Arrival) {
-        let Arrival { session, notify, bell } = arrival;
+        let Arrival { session, notify, bell, recovered } = arrival;
+        let devices = session.devices();
         if let Err(session) = self.engine.attach(session) {
             let error = Error::new(ErrorCode::LimitExceeded, "session: its slot is not free");
             let left = Leftovers { eventfds: [notify].into(), ..Leftovers::default() };
             self.end.reply(Reply::Broken(seat, error));
             self.end.reply(Reply::Detached(seat, Some(session), Box::new(left)));
+            self.recovering.extend(recovered.then_some(seat));
             return;
         }
         self.seats.take(seat, notify, bell);
         self.owed.arm(seat.slot);
+        self.hear_of(seat.slot);
         self.arrived.push(seat.slot);
+        if recovered {
+            self.resume(seat, devices);
+        }
+    }
+
+    /// Goes on with a session that an earlier life of the daemon made: whatever rang since is
+    /// looked at here.
+    fn resume(&mut self, seat: Seat, devices: u64) {
+        let slot = seat.slot;
+        for device in (0..u64::BITS).filter(|device| devices & 1 << device != 0) {
+            self.hear_bell(slot, device + 1);
+        }
+        self.engine.resume(slot, self.now);
+        while self.engine.drain(slot, self.now) {}
+        self.recovering.push(seat);
+    }
+
+    /// Has a device's bell of a session watched.
+    fn hear_bell(&mut self, slot: u16, bell: u32) {
+        if let Some(seated) = self.seats.at(slot)
+            && let Some(memory) = self.engine.ports(slot)
+            && seated.bells.iter().all(|watch| watch.bell != bell)
+        {
+            let seen = memory.bells.read(bell);
+            seated.bells.push(BellWatch { bell, seen, armed: false });
+            self.owed.arm(slot);
+        }
+    }
+
+    /// The sessions that were resumed in this turn have been served.
+    pub(super) fn recovered(&mut self) {
+        while let Some(seat) = self.recovering.pop() {
+            self.engine.recovered(seat.slot, self.now);
+            self.end.reply(Reply::Recovered(seat));
+        }
     }
 
     fn detach(&mut self, seat: Seat) -> io::Result<()> {
@@ -89,14 +128,29 @@ impl<H: FillHost> Fill<H> {
         Ok(())
     }
 
-    fn ask(&mut self, seat: Seat, cookie: u64, ask: Ask, spent: &mut Vec<SubmitEntry>) -> Answered {
+    fn ask(
+        &mut self,
+        seat: Seat,
+        asked: Asked,
+        ask: Ask,
+        spent: &mut Vec<SubmitEntry>,
+    ) -> Answered {
         let (slot, now) = (seat.slot, self.now);
+        let Asked { cookie, again, .. } = asked;
         match ask {
-            Ask::OpenLane(lane, width, device) => self.open_lane(slot, cookie, lane, width, device),
+            Ask::OpenLane(lane, width, device) => {
+                match again.then(|| self.engine.opened_by(slot, cookie, now)).flatten() {
+                    Some((lane, device, value)) => Ok(Answer::LaneOpened(lane, device, value)),
+                    None => self.open_lane(slot, cookie, lane, width, device),
+                }
+            }
             Ask::CloseLane(lane) => self.engine.close_lane(slot, lane, now).map(|()| Answer::Done),
             Ask::Plan(bands) => self.engine.add_plan(slot, *bands, now).map(Answer::Plan),
             Ask::Submit(entries, fds) => {
                 *spent = entries;
+                if again && cookie <= self.engine.last_cookie(slot, now) {
+                    return Ok(self.give_fds(slot, spent, fds));
+                }
                 self.submit(slot, cookie, spent, fds)
             }
             Ask::Cancel(name) => self.engine.cancel(slot, name, now).map(|()| Answer::Done),
@@ -114,15 +168,7 @@ impl<H: FillHost> Fill<H> {
         device: u32,
     ) -> Answered {
         let (lane, value) = self.engine.open_lane(slot, lane, width, device, cookie, self.now)?;
-        let bell = device + 1;
-        if let Some(seated) = self.seats.at(slot)
-            && let Some(memory) = self.engine.ports(slot)
-            && seated.bells.iter().all(|watch| watch.bell != bell)
-        {
-            let seen = memory.bells.read(bell);
-            seated.bells.push(BellWatch { bell, seen, armed: false });
-            self.owed.arm(slot);
-        }
+        self.hear_bell(slot, device + 1);
         Ok(Answer::LaneOpened(lane, device, value))
     }
 
@@ -158,6 +204,26 @@ impl<H: FillHost> Fill<H> {
                 Err(refusal)
             }
         }
+    }
+
+    /// The tickets of a SUBMIT that an earlier life of the daemon took get their fds again, where
+    /// they still wait for one.
+    fn give_fds(&mut self, slot: u16, entries: &[SubmitEntry], fds: Vec<TicketFd>) -> Answer {
+        let mut places = Vec::new();
+        if let Some(seated) = self.seats.at(slot) {
+            places.extend(fds.into_iter().map(|fd| seated.fds.keep(fd)));
+        }
+        for entry in entries.iter().filter(|entry| entry.kind == TicketKind::Fd as u8) {
+            if let Some(&place) = places.get(entry.source as usize)
+                && self.engine.give_fd(slot, entry.user_data, place, self.now)
+            {
+                // Not to be given back.
+                places[entry.source as usize] = u32::MAX;
+            }
+        }
+        self.give_back(slot, &places);
+        let free = self.engine.free(slot, self.now);
+        Answer::Submitted(entries.len() as u32, free)
     }
 
     /// Gives fds of tickets that were not taken back to the desk.
