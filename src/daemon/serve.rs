@@ -49,14 +49,7 @@ pub fn serve(config: Config) -> Result<()> {
     warnings.extend(unknown);
     let inherited = Inherited::take()?;
     let store = Store::detect(config.daemon.fd_store);
-    let listener = match inherited.listener {
-        Some(socket) => Listener::inherited(socket, &config.daemon.socket)?,
-        None => {
-            let (listener, warning) = Listener::bind(&config.daemon.socket, allow.socket_gid())?;
-            warnings.extend(warning);
-            listener
-        }
-    };
+    let listener = listen(inherited.listener, &config, &allow, &mut warnings)?;
     inherited.broken.iter().for_each(|&serial| store.forget(serial));
     let (status, page, generation) = begin_status(inherited.status, &store, &executor.label())?;
     let (desk_end, fill_end) = command::queues(StatusReader::new(open_status(status.as_fd())?)?)?;
@@ -87,6 +80,22 @@ pub fn serve(config: Config) -> Result<()> {
     let ended = desk.run();
     let _ = thread.join();
     ended
+}
+
+/// The listening socket: the service manager's, where it hands one over.
+fn listen(
+    inherited: Option<OwnedFd>,
+    config: &Config,
+    allow: &Allow,
+    warnings: &mut Vec<Error>,
+) -> Result<Listener> {
+    let path = &config.daemon.socket;
+    if let Some(socket) = inherited {
+        return Listener::inherited(socket, path);
+    }
+    let (listener, warning) = Listener::bind(path, allow.socket_gid())?;
+    warnings.extend(warning);
+    Ok(listener)
 }
 
 /// The status page: an earlier life's, where there was one, else a new one. Answers which life of

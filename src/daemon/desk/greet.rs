@@ -1,6 +1,6 @@
 //! HELLO: from a connection to a session.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use super::Desk;
 use super::keep::Keeping;
@@ -131,50 +131,56 @@ impl Desk {
         version: u16,
         params: SessionParams,
     ) -> Result<()> {
-        let limit = self.setup.config.limits.sessions;
+        let limits = &self.setup.config.limits;
         let Some(&slot) = self.slots.last() else {
-            let text =
-                format!("sessions: {}, at most {limit} (raise [limits] sessions)", limit + 1);
+            let (limit, next) = (limits.sessions, limits.sessions + 1);
+            let text = format!("sessions: {next}, at most {limit} (raise [limits] sessions)");
             return Err(Error::new(ErrorCode::LimitExceeded, text));
         };
-        let seat = Seat { slot, serial };
-        let made = Made::new(&params, self.setup.generation)?;
-        let table = made.table.fd().map(|fd| fd.try_clone_to_owned()).transpose();
-        let table = table.map_err(|e| Error::new(ErrorCode::SystemFailed, format!("dup: {e}")))?;
-        let engine = &self.setup.engine;
-        let mut prepared = Prepared::new(slot, &params, made.memory, made.table, engine)?;
-        prepared.header().hello_cookie = cookie;
+        let (uid, lanes) = (params.uid, params.lanes);
+        self.quotas.open(uid, lanes, limits)?;
+        let keeping = self
+            .make(Seat { slot, serial }, cookie, version, params)
+            .inspect_err(|_| self.quotas.close(uid, lanes))?;
+        self.slots.pop();
+        self.keep(serial, keeping);
+        Ok(())
+    }
+
+    fn make(
+        &mut self,
+        seat: Seat,
+        cookie: u64,
+        version: u16,
+        params: SessionParams,
+    ) -> Result<Keeping> {
+        let Made { memory, table, control, rings_fd, lanes_fd } =
+            Made::new(&params, self.setup.generation)?;
         let events = eventfd()?;
         let bell = match self.setup.bell {
             BellKind::Eventfd => Some(eventfd()?),
             BellKind::Futex => None,
         };
-        let (rings, lanes) = (made.rings_fd, made.lanes_fd);
-        let fds = self.welcome_fds(&rings, &lanes, &events, bell.as_ref())?;
-        let socket = self.peers.get(&serial).map(|peer| duplicate(&peer.socket)).transpose()?;
-        let kept = (duplicate(&events)?, bell.as_ref().map(duplicate).transpose()?);
-        let mut parts = vec![(Part::Rings, &rings), (Part::Lanes, &lanes), (Part::Events, &kept.0)];
-        parts.extend(table.iter().map(|table| (Part::Table, table)));
-        parts.extend(kept.1.iter().map(|bell| (Part::Bell, bell)));
-        parts.extend(socket.iter().map(|socket| (Part::Connection, socket)));
-
-        self.quotas.open(params.uid, params.lanes, &self.setup.config.limits)?;
-        self.slots.pop();
+        let fds = self.welcome_fds(&rings_fd, &lanes_fd, &events, bell.as_ref())?;
+        let mut parts = vec![
+            (Part::Rings, rings_fd.as_fd()),
+            (Part::Lanes, lanes_fd.as_fd()),
+            (Part::Events, events.as_fd()),
+        ];
+        parts.extend(table.fd().map(|table| (Part::Table, table)));
+        parts.extend(bell.iter().map(|bell| (Part::Bell, bell.as_fd())));
+        let barrier = self.leave_with_manager(seat.serial, &parts);
+        let mut session = Prepared::new(seat.slot, &params, memory, table, &self.setup.engine)?;
+        session.header().hello_cookie = cookie;
         let kind = bell_kind(bell.is_some());
-        let welcome = self.welcome(version, serial, kind, Some(&params));
-        let keeping = Keeping {
-            session: Session::new(seat, params, made.control, false),
-            arrival: Box::new(Arrival {
-                session: prepared,
-                notify: events,
-                bell,
-                recovered: false,
-            }),
+        let welcome = self.welcome(version, seat.serial, kind, Some(&params));
+        Ok(Keeping {
+            session: Session::new(seat, params, control, false),
+            arrival: Box::new(Arrival { session, notify: events, bell, recovered: false }),
             welcome: message::reply(Opcode::Hello, cookie, &welcome),
             fds,
-            barrier: None,
-        };
-        self.keep(serial, &parts, keeping)
+            barrier,
+        })
     }
 }
 

@@ -3,12 +3,12 @@
 //!
 //! Where there is no fd store a session is welcomed at once.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use super::Desk;
 use super::peer::{Phase, Session};
 use super::poller::Source;
-use crate::core::error::{Error, ErrorCode, Result};
+use crate::core::error::{Error, ErrorCode};
 use crate::core::time::DurNs;
 use crate::daemon::command::{Arrival, Command};
 use crate::daemon::store::Part;
@@ -29,26 +29,30 @@ pub struct Keeping {
 }
 
 impl Desk {
-    /// Leaves a session with the manager, and welcomes its client when that has it.
-    ///
-    /// # Errors
-    /// `SystemFailed` where the manager cannot be reached.
-    pub(super) fn keep(
+    /// Leaves a session's parts with the manager, the connection among them, and answers what hangs
+    /// up when it has them; none where there is no store, or it cannot be reached.
+    pub(super) fn leave_with_manager(
         &mut self,
         serial: u32,
-        parts: &[(Part, &OwnedFd)],
-        mut keeping: Keeping,
-    ) -> Result<()> {
+        parts: &[(Part, BorrowedFd<'_>)],
+    ) -> Option<OwnedFd> {
         let store = &self.setup.store;
-        if store.is_used() {
-            for (part, fd) in parts {
-                store.keep(serial, *part, fd.as_fd())?;
-            }
-            let barrier = store.barrier()?;
-            self.poller.watch(Source::Barrier(serial), &barrier)?;
-            keeping.barrier = Some(barrier);
-        }
-        let Some(peer) = self.peers.get_mut(&serial) else { return Ok(()) };
+        let peer = self.peers.get(&serial).filter(|_| store.is_used())?;
+        let connection = (Part::Connection, peer.socket.as_fd());
+        let left = parts
+            .iter()
+            .chain([&connection])
+            .try_for_each(|(part, fd)| store.keep(serial, *part, *fd))
+            .and_then(|()| store.barrier())
+            .and_then(|barrier| {
+                self.poller.watch(Source::Barrier(serial), &barrier).map(|()| barrier)
+            });
+        left.inspect_err(|error| self.complaints.about("", error)).ok()
+    }
+
+    /// Welcomes a session's client when the manager has the session.
+    pub(super) fn keep(&mut self, serial: u32, keeping: Keeping) {
+        let Some(peer) = self.peers.get_mut(&serial) else { return };
         let waits = keeping.barrier.is_some();
         peer.phase = Phase::Keeping(Box::new(keeping));
         if waits {
@@ -57,7 +61,6 @@ impl Desk {
         } else {
             self.kept(serial);
         }
-        Ok(())
     }
 
     /// The manager has the session, or does not answer: its client is welcomed, and FILL serves it.

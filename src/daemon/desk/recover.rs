@@ -67,16 +67,14 @@ impl Desk {
             Prepared::recover(slot, made.memory, made.table, engine).map_err(refuse)?;
         let seat = Seat { slot, serial };
         let header = *prepared.header();
-        let (record, fds) = match header.welcomed {
-            0 => {
-                let kind = bell_kind(bell.is_some());
-                let welcome = self.welcome(VERSIONS.1, serial, kind, Some(&params));
-                let fds =
-                    self.welcome_fds(&made.rings_fd, &made.lanes_fd, &events, bell.as_ref())?;
-                (message::reply(Opcode::Hello, header.hello_cookie, &welcome), fds)
-            }
-            _ => (message::resumed(generation, header.last_cookie), Vec::new()),
-        };
+        let mut record = message::resumed(generation, header.last_cookie);
+        let mut fds = Vec::new();
+        if header.welcomed == 0 {
+            let welcome =
+                self.welcome(VERSIONS.1, serial, bell_kind(bell.is_some()), Some(&params));
+            record = message::reply(Opcode::Hello, header.hello_cookie, &welcome);
+            fds = self.welcome_fds(&made.rings_fd, &made.lanes_fd, &events, bell.as_ref())?;
+        }
         let mut peer = known_peer(serial, connection)?;
         let session = Session::new(seat, params.clone(), made.control, true);
         peer.phase = Phase::Session(Box::new(session));
@@ -88,12 +86,16 @@ impl Desk {
         self.peers.insert(serial, peer);
         self.send(serial, record, fds);
         prepared.header().set_welcomed();
+        let arrival = Arrival { session: prepared, notify: events, bell, recovered: true };
+        self.attach(serial, seat, Box::new(arrival))
+    }
+
+    fn attach(&mut self, serial: u32, seat: Seat, arrival: Box<Arrival>) -> Result<()> {
         if !self.peers.contains_key(&serial) {
             self.vacate(seat);
             return Err(Error::new(ErrorCode::Disconnected, "its client has gone"));
         }
-        let arrival = Arrival { session: prepared, notify: events, bell, recovered: true };
-        self.command(Command::Attach(seat, Box::new(arrival)));
+        self.command(Command::Attach(seat, arrival));
         Ok(())
     }
 }

@@ -54,6 +54,7 @@ impl Desk {
             return Ok(());
         }
         check_fds(opcode, &request, fds.len())?;
+        let asked = Asked { opcode, cookie: header.cookie, again };
         let ask = match request {
             Request::Hello(hello) => return self.hello(serial, header.cookie, &hello),
             Request::OpenLane(lane, width, device) => self.open_lane(lane, width, &device)?,
@@ -69,16 +70,12 @@ impl Desk {
                 self.drop_peer(serial);
                 return Ok(());
             }
-            Request::Drain(timeout_ms) => {
-                let asked = Asked { opcode, cookie: header.cookie };
-                return self.drain(serial, asked, timeout_ms);
-            }
+            Request::Drain(timeout_ms) => return self.drain(serial, asked, timeout_ms),
             Request::Unsupported(_) => {
                 let text = format!("{} is not supported by this daemon", opcode.name());
                 return Err(Error::new(ErrorCode::NotSupported, text));
             }
         };
-        let asked = Asked { opcode, cookie: header.cookie, again };
         if let Some(peer) = self.peers.get_mut(&serial) {
             peer.asked += 1;
             let seat = peer.seat();
