@@ -42,7 +42,7 @@ pub fn serve(config: Config) -> Result<()> {
         warnings.push(Error::new(ErrorCode::PrivilegeMissing, text));
     }
     let executor = kinds::resolve(config.daemon.executor.name(), config.daemon.strict)?;
-    warnings.extend(executor.warning());
+    warnings.extend(executor.warning().into_iter().chain(kinds::exposed(executor.running)));
     let bell = bell_kind(config.daemon.bell, &executor, &mut warnings);
     let cpu = fill_cpu(config.daemon.cpu)?;
     let (allow, unknown) = Allow::resolve(&config.allow);

@@ -8,7 +8,7 @@
 //! - An fd's number is watched once at a time, and is in the map exactly while epoll has it: a
 //!   one-shot poll leaves when it fires, for closing an fd that its peer still holds would leave
 //!   it in epoll for good. So no event comes after a cancel, except one already reaped.
-//! - Only [`FillHost::ring_eventfd`] can block, and only in the window that `eventfd.rs` states.
+//! - Nothing blocks but `idle`; a ring does not, as `eventfd.rs` says.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -20,11 +20,12 @@ use rustix::time::Timespec;
 
 use crate::core::error::{Error, ErrorCode};
 use crate::core::time::{DurNs, MonoNs};
+use crate::host::clock;
+use crate::host::eventfd::Ringer;
 use crate::host::fill::{
     BATCH_EVENTS, EventBatch, FillHost, HostEvent, Token, Watch, pack, unpack,
 };
 use crate::host::futex::{self, FutexAddr};
-use crate::host::{clock, eventfd};
 
 /// How often a hot turn asks the kernel: a call each turn would make the look at the lanes, which
 /// takes tens of nanoseconds, ten times slower.
@@ -39,6 +40,7 @@ pub struct EpollHost {
     /// What epoll has, by packed kind and token.
     watches: HashMap<u64, RawFd>,
     queued: VecDeque<HostEvent>,
+    ringer: Ringer,
     asked: MonoNs,
     syscalls: u64,
 }
@@ -51,6 +53,7 @@ impl EpollHost {
             epoll: epoll::create(CreateFlags::CLOEXEC)?,
             watches: HashMap::with_capacity(ROOM),
             queued: VecDeque::with_capacity(ROOM),
+            ringer: Ringer::new(),
             asked: MonoNs::default(),
             syscalls: 0,
         })
@@ -193,9 +196,9 @@ impl FillHost for EpollHost {
     }
 
     fn ring_eventfd(&mut self, token: Token, fd: RawFd) -> io::Result<()> {
-        // A look and a write.
+        // A look and a signal.
         self.syscalls += 2;
-        self.queued.push_back(HostEvent::Written(token, eventfd::ring(fd)));
+        self.queued.push_back(HostEvent::Written(token, self.ringer.ring(fd)));
         Ok(())
     }
 

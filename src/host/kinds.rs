@@ -8,6 +8,7 @@ use std::io;
 use crate::core::error::{Error, ErrorCode, Result};
 use crate::core::kind::{self, Probed, Resolved};
 use crate::host::epoll::EpollHost;
+use crate::host::eventfd::Ringer;
 use crate::host::fill::FillHost;
 use crate::host::naive::NaiveHost;
 use crate::host::uring::{Probe, UringHost};
@@ -49,6 +50,13 @@ pub fn watches_words(label: &str) -> bool {
         NAIVE => NaiveHost::WORDS,
         _ => false,
     }
+}
+
+/// What the kind of this label cannot keep a client from doing on this machine.
+pub fn exposed(label: &str) -> Option<Error> {
+    let error = Ringer::probe().err().filter(|_| label != IO_URING)?;
+    let text = format!("io_setup: {error}: a client can make a write to its eventfd block");
+    Some(Error::new(ErrorCode::PrivilegeMissing, text))
 }
 
 /// The io_uring host, for the calling thread.

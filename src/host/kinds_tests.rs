@@ -94,3 +94,15 @@ fn the_naive_host_needs_neither() {
         crate::host::fill::tests::suite(|| naive().unwrap());
     });
 }
+
+#[test]
+fn a_machine_on_which_a_client_can_block_a_write_is_named() {
+    assert_eq!(exposed(IO_URING), None);
+    on_a_machine_without(&[libc::SYS_io_setup], || {
+        assert_eq!(exposed(IO_URING), None);
+        let warning = exposed(NAIVE).unwrap();
+        assert_eq!(warning.code, ErrorCode::PrivilegeMissing);
+        assert!(warning.detail.starts_with("io_setup: "), "{warning}");
+        crate::host::fill::tests::suite(|| gpu_reactor().unwrap());
+    });
+}

@@ -27,8 +27,6 @@ pub mod identity;
 #[cfg(target_os = "linux")]
 pub mod inherited;
 #[cfg(target_os = "linux")]
-pub mod interrupt;
-#[cfg(target_os = "linux")]
 pub mod kinds;
 #[cfg(target_os = "linux")]
 pub mod naive;
