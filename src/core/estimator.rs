@@ -5,6 +5,7 @@
 //! nobody looked. The prediction is when the end is expected, the *sleep* what is slept of it: a
 //! margin less, and never above the plan's `max_sleep_us`.
 
+use super::adaptive::AdaptiveEstimator;
 use super::plan::{Predict, WINDOW};
 use super::time::DurNs;
 
@@ -13,6 +14,13 @@ use super::time::DurNs;
 pub enum Sample {
     /// The end was watched for and came this long after the start.
     Exact(DurNs),
+    /// The end came between two looks, this long after the start.
+    Between {
+        /// The last look that did not find it.
+        from: DurNs,
+        /// The look that did.
+        to: DurNs,
+    },
     /// The work was found done by the first query, this long after the start.
     Immediate(DurNs),
     /// The work was found done on waking from the sleep: its end lies somewhere before.
@@ -27,11 +35,13 @@ pub enum Sample {
 pub enum EstimatorKind {
     /// The least of the last residuals: [`MinEstimator`].
     Min,
+    /// Level, spread and a learned margin: [`AdaptiveEstimator`].
+    Adaptive,
 }
 
 impl EstimatorKind {
     /// Every kind.
-    pub const ALL: &'static [EstimatorKind] = &[EstimatorKind::Min];
+    pub const ALL: &'static [EstimatorKind] = &[EstimatorKind::Min, EstimatorKind::Adaptive];
 
     /// The kind of this name, if there is one.
     pub fn parse(name: &str) -> Option<EstimatorKind> {
@@ -42,13 +52,16 @@ impl EstimatorKind {
     pub const fn label(self) -> &'static str {
         match self {
             EstimatorKind::Min => "min",
+            EstimatorKind::Adaptive => "adaptive",
         }
     }
 
-    /// An estimator of this kind that knows nothing yet.
-    pub const fn cold(self) -> Estimator {
+    /// An estimator of this kind that knows nothing yet. `late_percent` is the share of waits that
+    /// may be found late, 1..=50, for a kind that can aim at one.
+    pub fn cold(self, late_percent: u32) -> Estimator {
         match self {
             EstimatorKind::Min => Estimator::Min(MinEstimator::new()),
+            EstimatorKind::Adaptive => Estimator::Adaptive(AdaptiveEstimator::new(late_percent)),
         }
     }
 }
@@ -58,6 +71,8 @@ impl EstimatorKind {
 pub enum Estimator {
     /// See [`MinEstimator`].
     Min(MinEstimator),
+    /// See [`AdaptiveEstimator`].
+    Adaptive(AdaptiveEstimator),
 }
 
 impl Estimator {
@@ -66,6 +81,7 @@ impl Estimator {
     pub fn sleep(&self, predict: &Predict) -> Option<DurNs> {
         match self {
             Estimator::Min(min) => min.sleep(predict),
+            Estimator::Adaptive(adaptive) => adaptive.sleep(predict),
         }
     }
 
@@ -73,6 +89,7 @@ impl Estimator {
     pub fn record(&mut self, predict: &Predict, sample: Sample) {
         match self {
             Estimator::Min(min) => min.record(predict, sample),
+            Estimator::Adaptive(adaptive) => adaptive.record(predict, sample),
         }
     }
 }
@@ -118,6 +135,7 @@ impl MinEstimator {
     pub fn record(&mut self, predict: &Predict, sample: Sample) {
         let residual = match sample {
             Sample::Exact(residual) | Sample::Immediate(residual) => residual,
+            Sample::Between { to, .. } => to,
             Sample::Late { woke_after } => {
                 let predicted = self.prediction(predict.window).unwrap_or(DurNs::MAX);
                 DurNs(woke_after.min(predicted).0 / 2)

@@ -71,7 +71,7 @@ fn kinds_are_known_by_their_labels() {
         assert_eq!(EstimatorKind::parse(kind.label()), Some(kind));
     }
     assert_eq!(EstimatorKind::parse("Min"), None);
-    let mut estimator = EstimatorKind::Min.cold();
+    let mut estimator = EstimatorKind::Min.cold(1);
     assert_eq!(estimator.sleep(&PREDICT), None);
     estimator.record(&PREDICT, Sample::Exact(DurNs::from_us(1000)));
     assert_eq!(estimator.sleep(&PREDICT), Some(DurNs::from_us(850)));
@@ -79,9 +79,10 @@ fn kinds_are_known_by_their_labels() {
 
 fn sample() -> impl Strategy<Value = Sample> {
     let ns = prop_oneof![0..100_000_000u64, Just(u64::MAX)];
-    (0..3, ns.prop_map(DurNs)).prop_map(|(which, length)| match which {
+    (0..4, ns.prop_map(DurNs)).prop_map(|(which, length)| match which {
         0 => Sample::Exact(length),
         1 => Sample::Immediate(length),
+        2 => Sample::Between { from: DurNs(length.0 / 2), to: length },
         _ => Sample::Late { woke_after: length },
     })
 }
@@ -101,6 +102,7 @@ proptest! {
         for sample in samples {
             residuals.push(match sample {
                 Sample::Exact(length) | Sample::Immediate(length) => length.0,
+                Sample::Between { to, .. } => to.0,
                 Sample::Late { woke_after } => {
                     least(&residuals).unwrap_or(u64::MAX).min(woke_after.0) / 2
                 }

@@ -1,6 +1,7 @@
 //! The portable core: `no_std` + `alloc`, no unsafe, no I/O, no statics, no vendor or system name.
 #![forbid(unsafe_code)]
 
+pub mod adaptive;
 pub mod bands;
 pub mod error;
 pub mod estimator;

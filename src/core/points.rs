@@ -18,6 +18,7 @@ pub const MAX_POINTS: usize = 1024;
 #[derive(Debug)]
 pub struct PointTable {
     kind: EstimatorKind,
+    late_percent: u32,
     capacity: usize,
     // By rising point, each with the row of its estimator.
     index: Vec<(u64, u32)>,
@@ -29,11 +30,13 @@ pub struct PointTable {
 }
 
 impl PointTable {
-    /// An empty table for `capacity` points, which is taken as 1..=[`MAX_POINTS`].
-    pub fn new(kind: EstimatorKind, capacity: usize) -> PointTable {
+    /// An empty table for `capacity` points, which is taken as 1..=[`MAX_POINTS`]. `late_percent`
+    /// is the share of waits that may be found late.
+    pub fn new(kind: EstimatorKind, late_percent: u32, capacity: usize) -> PointTable {
         let capacity = capacity.clamp(1, MAX_POINTS);
         PointTable {
             kind,
+            late_percent,
             capacity,
             index: Vec::with_capacity(capacity),
             rows: Vec::with_capacity(capacity),
@@ -84,7 +87,7 @@ impl PointTable {
 
     /// A cold row for a point that is not in the table.
     fn admit(&mut self, point: u64) -> u32 {
-        let cold = (point, self.kind.cold());
+        let cold = (point, self.kind.cold(self.late_percent));
         let row = if self.rows.len() < self.capacity {
             self.rows.push(cold);
             self.used.push(0);

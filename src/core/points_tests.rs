@@ -20,7 +20,7 @@ fn known(table: &mut PointTable, point: u64) -> Option<u64> {
 
 #[test]
 fn each_point_has_its_own_estimator() {
-    let mut table = PointTable::new(EstimatorKind::Min, 4);
+    let mut table = PointTable::new(EstimatorKind::Min, 1, 4);
     assert!(table.is_empty());
     assert_eq!(known(&mut table, 7), None);
     assert!(table.is_empty(), "asking admits nothing");
@@ -32,7 +32,7 @@ fn each_point_has_its_own_estimator() {
 
 #[test]
 fn the_point_used_longest_ago_makes_room_and_comes_back_cold() {
-    let mut table = PointTable::new(EstimatorKind::Min, 2);
+    let mut table = PointTable::new(EstimatorKind::Min, 1, 2);
     learn(&mut table, 1, 100);
     learn(&mut table, 2, 200);
     assert_eq!(known(&mut table, 1), Some(100), "a look counts as a use");
@@ -49,7 +49,7 @@ fn the_point_used_longest_ago_makes_room_and_comes_back_cold() {
 #[test]
 fn a_capacity_is_held_within_its_bounds() {
     for (asked, kept) in [(0, 1), (1, 1), (usize::MAX, MAX_POINTS)] {
-        let mut table = PointTable::new(EstimatorKind::Min, asked);
+        let mut table = PointTable::new(EstimatorKind::Min, 1, asked);
         for point in 0..=MAX_POINTS as u64 {
             learn(&mut table, point, 1);
         }
@@ -63,7 +63,7 @@ proptest! {
         capacity in 1..6usize,
         uses in prop::collection::vec((0..9u64, 1..500u64, any::<bool>()), 0..80),
     ) {
-        let mut table = PointTable::new(EstimatorKind::Min, capacity);
+        let mut table = PointTable::new(EstimatorKind::Min, 1, capacity);
         let room = (table.index.capacity(), table.rows.capacity(), table.used.capacity());
         // The model: used longest ago first.
         let mut model: alloc::vec::Vec<(u64, u64)> = alloc::vec::Vec::new();

@@ -171,6 +171,7 @@ fn engine_config(config: &Config) -> engine::Config {
         spin: DurNs::from_us(config.park.spin_us.into()),
         spin_budget_percent: config.park.spin_budget_percent,
         estimator: config.predict.estimator,
+        late_percent: config.predict.late_percent,
         devices: config.devices.iter().map(|device| device.plan).collect(),
         tickets: config.limits.tickets,
         tickets_per_uid: config.limits.tickets_per_uid,

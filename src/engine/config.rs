@@ -21,6 +21,8 @@ pub struct Config {
     pub spin_budget_percent: u32,
     /// Which estimator learns.
     pub estimator: EstimatorKind,
+    /// Share of predicted waits that may be found late, in percent, 1..=50.
+    pub late_percent: u32,
     /// The plan of each device: what plan id 0 means on its lanes.
     pub devices: Vec<Bands>,
     /// Tickets outstanding in all sessions.
@@ -38,6 +40,7 @@ impl Config {
             spin: DurNs::from_us(300),
             spin_budget_percent: 50,
             estimator: EstimatorKind::Min,
+            late_percent: 1,
             devices: alloc::vec![plan],
             tickets: limits::TICKETS_MAX,
             tickets_per_uid: limits::TICKETS_MAX,

@@ -167,7 +167,11 @@ impl<P: Ports> Session<P> {
             due: Heap::default(),
             waiting: Vec::with_capacity(params.lanes as usize),
             plans: Vec::with_capacity(SESSION_PLANS_MAX as usize),
-            points: PointTable::new(config.estimator, SESSION_POINTS_MAX as usize),
+            points: PointTable::new(
+                config.estimator,
+                config.late_percent,
+                SESSION_POINTS_MAX as usize,
+            ),
             result_entries: params.result_entries,
             uid: params.uid,
             account: 0,

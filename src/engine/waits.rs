@@ -256,7 +256,8 @@ impl<P: Ports> Session<P> {
 
     /// Ends the head and all behind it that the word `seen` has reached.
     fn complete(&mut self, cx: &mut Context<'_>, lane: u32, seen: Option<u64>, outcome: Outcome) {
-        let Lane { base, width, point, predict, learn_from, .. } = self.lanes[lane as usize];
+        let Lane { base, width, point, predict, learn_from, not_yet, .. } =
+            self.lanes[lane as usize];
         let mask = self.lanes[lane as usize].mask();
         let word = seen.unwrap_or_else(|| self.ports.lane_word(lane));
         let mut waited = outcome.waited;
@@ -277,7 +278,12 @@ impl<P: Ports> Session<P> {
         }
         if let (Some(predict), Some(sample)) = (predict, outcome.sample) {
             let sample = match sample {
-                Sample::Exact(_) => Sample::Exact(mean(cx.now.since(learn_from), count)),
+                Sample::Exact(_) => {
+                    let to = mean(cx.now.since(learn_from), count);
+                    // Where no look came before, a bell told.
+                    let from = if not_yet > learn_from { not_yet } else { cx.now };
+                    Sample::Between { from: mean(from.since(learn_from), count), to }
+                }
                 other => other,
             };
             self.points.record(point, &predict, sample);
