@@ -324,9 +324,14 @@ fn what_has_landed_is_immediate(executor: &Executor) {
     assert_eq!(session.next_completion(None).unwrap().map(|(tag, _)| tag), Some(8));
 }
 
+/// A session that ends with its daemon.
+fn connect_once(daemon: &Daemon) -> Session {
+    Session::builder().reconnect(Duration::ZERO).connect_to(&daemon.socket()).unwrap()
+}
+
 fn a_killed_daemon_ends_every_wait(executor: &Executor) {
     let daemon = Daemon::start(executor, "");
-    let session = connect(&daemon);
+    let session = connect_once(&daemon);
     let lane = session.lane().unwrap();
     let tickets: Vec<_> = (0..4).map(|_| lane.ticket(1).submit().unwrap()).collect();
     let task = lane.ticket(1).submit().unwrap();
@@ -345,7 +350,7 @@ fn a_killed_daemon_ends_every_wait(executor: &Executor) {
 
 fn a_daemon_told_to_end_answers_every_ticket(executor: &Executor) {
     let mut daemon = Daemon::start(executor, "");
-    let session = connect(&daemon);
+    let session = connect_once(&daemon);
     let lane = session.lane().unwrap();
     let tickets: Vec<_> = (0..32).map(|_| lane.ticket(1).submit().unwrap()).collect();
     eventually("the tickets", || outstanding(&daemon) == 32);

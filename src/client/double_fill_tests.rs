@@ -12,7 +12,7 @@ use crate::core::line::Width;
 use crate::core::time::{DurNs, MonoNs};
 use crate::host::clock;
 use crate::host::futex::{self, FutexAddr};
-use crate::proto::entry::{Op, ResultEntry, Status, SubmitEntry};
+use crate::proto::entry::{Op, ResultEntry, Status, SubmitEntry, TicketKind};
 use crate::proto::layout::{BellKind, SessionState, armed};
 use crate::proto::message::Welcome;
 use crate::shm::area::Area;
@@ -87,6 +87,33 @@ impl Fill {
         self.idle();
     }
 
+    /// Another life goes on with what this one had, without the fds.
+    pub(super) fn live_again(&mut self, life: u32, levers: &Levers) {
+        self.outstanding.iter_mut().for_each(|(_, fd)| *fd = None);
+        levers.fds.store(0, Ordering::SeqCst);
+        self.told = 0;
+        self.control.serve(life, SessionState::Live);
+        self.status.begin(life, "double");
+        futex::wake_one(FutexAddr::new(self.results.tail_address())).unwrap();
+        let _ = rustix::io::write(&self.events, &1u64.to_ne_bytes());
+    }
+
+    /// Fds of tickets that it has.
+    pub(super) fn fds(&self) -> u64 {
+        self.outstanding.iter().filter(|(_, fd)| fd.is_some()).count() as u64
+    }
+
+    /// Gives fds to outstanding tickets of these names.
+    pub(super) fn give_fds(&mut self, entries: &[SubmitEntry], fds: Vec<OwnedFd>) {
+        let mut fds: Vec<_> = fds.into_iter().map(Some).collect();
+        for entry in entries {
+            let named = |(waits, _): &&mut (SubmitEntry, _)| waits.user_data == entry.user_data;
+            if let Some((_, fd)) = self.outstanding.iter_mut().find(named) {
+                *fd = fds[entry.source as usize].take();
+            }
+        }
+    }
+
     fn take_submissions(&mut self, levers: &Levers) {
         if levers.deaf.load(Ordering::SeqCst) {
             return;
@@ -106,7 +133,7 @@ impl Fill {
                 }
                 Op::Fail => {
                     let (failed, code) = (Status::DeviceFailed, entry.target as u32);
-                    self.end_where(levers, failed, code, |e| e.source == entry.source);
+                    self.end_where(levers, failed, code, |e| is_on(e, entry.source));
                 }
             }
         }
@@ -153,6 +180,7 @@ impl Fill {
                     let mut fds = [PollFd::new(fd, PollFlags::IN)];
                     (poll(&mut fds, Some(&Timespec::default())) == Ok(1), 1)
                 }
+                None if entry.kind == TicketKind::Fd as u8 => (false, 0),
                 None => {
                     let width = widths.get(&entry.source).copied().unwrap_or(Width::W64);
                     let seen = lanes.load(entry.source);
@@ -244,4 +272,9 @@ impl Fill {
         }
         self.status.unpark();
     }
+}
+
+/// Whether the ticket waits for this lane.
+pub(super) fn is_on(entry: &SubmitEntry, lane: u32) -> bool {
+    entry.kind == TicketKind::Word as u8 && entry.source == lane
 }

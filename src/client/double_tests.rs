@@ -2,7 +2,7 @@
 //! socketpair and serves one session as the daemon does, with the same rings, bells and fences.
 //! It has no plans and no estimator; results of one look are published in a shuffled order.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
@@ -26,13 +26,13 @@ use crate::core::time::DurNs;
 use crate::host::clock;
 use crate::proto::entry::Status;
 use crate::proto::layout::BellKind;
-use crate::proto::message::{self, Hello, Opcode, REPLY, Role, Welcome, encode};
+use crate::proto::message::{self, Header, Hello, Opcode, REPLY, Role, Welcome, encode};
 use crate::proto::request::{self, Request};
 
 #[path = "double_fill_tests.rs"]
 mod fill;
 
-use fill::Fill;
+use fill::{Fill, is_on};
 
 /// What a test tells the double, and what it learns from it.
 #[derive(Default)]
@@ -56,6 +56,17 @@ pub(crate) struct Levers {
     pub(crate) echo: AtomicBool,
     /// Ring bells through an eventfd.
     pub(crate) bell_eventfd: AtomicBool,
+    /// Go on as this life of the daemon, started anew with an fd store.
+    pub(crate) next_life: AtomicU32,
+    /// Do this many requests without an answer, as a daemon that dies right after.
+    pub(crate) mute: AtomicU32,
+    /// Take this many requests without doing them, as a daemon that dies right before.
+    pub(crate) swallow: AtomicU32,
+    /// Requests that were sent again, and those of them that this life had had.
+    pub(crate) agains: AtomicU64,
+    pub(crate) doubled: AtomicU64,
+    /// Fds of tickets that this life has.
+    pub(crate) fds: AtomicU64,
     /// Tickets taken.
     pub(crate) tickets: AtomicU64,
     /// CANCELs taken.
@@ -93,7 +104,7 @@ impl Double {
         let levers = Arc::new(levers);
         let thread = std::thread::Builder::new().name("double".into()).spawn({
             let levers = Arc::clone(&levers);
-            move || Desk { socket: ours, levers, lanes: HashMap::new(), plans: 0 }.run()
+            move || Desk::new(ours, levers).run()
         });
         (Double { levers, thread: Some(thread.unwrap()) }, Wire::over(theirs))
     }
@@ -154,9 +165,27 @@ struct Desk {
     /// Open lanes and their widths.
     lanes: HashMap<u32, Width>,
     plans: u32,
+    /// Cookies of what this life has received.
+    received: HashSet<u64>,
+    last_cookie: u64,
+    last_opened: Option<(u64, u32)>,
 }
 
+type Reply = (Vec<u8>, Vec<OwnedFd>);
+
 impl Desk {
+    fn new(socket: OwnedFd, levers: Arc<Levers>) -> Desk {
+        Desk {
+            socket,
+            levers,
+            lanes: HashMap::new(),
+            plans: 0,
+            received: HashSet::new(),
+            last_cookie: 0,
+            last_opened: None,
+        }
+    }
+
     fn run(mut self) {
         let mut fill: Option<Fill> = None;
         while !self.levers.stop.load(Ordering::SeqCst) && !self.levers.die.load(Ordering::SeqCst) {
@@ -164,6 +193,10 @@ impl Desk {
                 let error = Error::new(ErrorCode::SlowReader, "300 replies unread");
                 self.send(&message::error(0, &error, 0, true), &[]);
                 return;
+            }
+            let life = self.levers.next_life.swap(0, Ordering::SeqCst);
+            if life != 0 {
+                self.live_again(life, &mut fill);
             }
             let patience = if fill.is_some() { 0 } else { 1_000_000 };
             if self.readable(patience) && !self.serve(&mut fill) {
@@ -173,6 +206,26 @@ impl Desk {
                 fill.turn(&self.levers, &self.lanes);
             }
         }
+    }
+
+    fn live_again(&mut self, life: u32, fill: &mut Option<Fill>) {
+        self.received.clear();
+        if let Some(fill) = fill {
+            fill.live_again(life, &self.levers);
+        }
+        self.send(&message::resumed(life, self.last_cookie), &[]);
+    }
+
+    /// Whether the request is to be passed over.
+    fn passes_over(&mut self, header: &Header) -> bool {
+        let again = header.flags & message::AGAIN != 0;
+        self.levers.agains.fetch_add(u64::from(again), Ordering::SeqCst);
+        if !self.received.insert(header.cookie) {
+            assert!(again, "a request came twice");
+            self.levers.doubled.fetch_add(1, Ordering::SeqCst);
+            return true;
+        }
+        take_one(&self.levers.swallow)
     }
 
     fn readable(&self, patience_ns: i64) -> bool {
@@ -199,9 +252,16 @@ impl Desk {
                 fds.extend(rights);
             }
         }
-        let cookie = request::header(&record[..bytes]).map_or(0, |header| header.cookie);
+        let header = request::header(&record[..bytes]).unwrap();
+        let cookie = header.cookie;
+        if self.passes_over(&header) {
+            return true;
+        }
         let answer = request::parse(&record[..bytes])
             .and_then(|(_, request)| self.answer(request, cookie, fds, fill));
+        if take_one(&self.levers.mute) {
+            return true;
+        }
         let (reply, fds) =
             answer.unwrap_or_else(|error| (message::error(cookie, &error, 0, false), Vec::new()));
         if self.levers.echo.load(Ordering::SeqCst) {
@@ -231,7 +291,7 @@ impl Desk {
         cookie: u64,
         fds: Vec<OwnedFd>,
         fill: &mut Option<Fill>,
-    ) -> Result<(Vec<u8>, Vec<OwnedFd>), Error> {
+    ) -> Result<Reply, Error> {
         let done = |opcode| Ok((message::done(opcode, cookie), Vec::new()));
         let missing = || Error::new(ErrorCode::NotGreeted, "no HELLO yet");
         match request {
@@ -246,8 +306,13 @@ impl Desk {
                     return Err(Error::new(ErrorCode::NoSuchDevice, text));
                 }
                 let fill = fill.as_ref().ok_or_else(missing)?;
-                let free = (0..fill.lanes.lanes()).find(|lane| !self.lanes.contains_key(lane));
+                let last = self.last_opened.filter(|(known, _)| *known == cookie);
+                let free = match last {
+                    Some((_, lane)) => Some(lane),
+                    None => (0..fill.lanes.lanes()).find(|lane| !self.lanes.contains_key(lane)),
+                };
                 let lane = free.ok_or_else(|| Error::new(ErrorCode::NoFreeLane, "all open"))?;
+                self.last_opened = Some((cookie, lane));
                 self.lanes.insert(lane, Width::from_bits(bits as u8).unwrap());
                 self.levers.lanes.store(self.lanes.len() as u64, Ordering::SeqCst);
                 let opened = message::LaneOpened { lane, bell: 1, value: fill.lanes.load(lane) };
@@ -260,7 +325,7 @@ impl Desk {
                 }
                 self.levers.lanes.store(self.lanes.len() as u64, Ordering::SeqCst);
                 let fill = fill.as_mut().ok_or_else(missing)?;
-                fill.end_where(&self.levers, Status::Cancelled, 0, |e| e.source == lane);
+                fill.end_where(&self.levers, Status::Cancelled, 0, |e| is_on(e, lane));
                 done(Opcode::CloseLane)
             }
             Request::PlanText(text) if text == "nonsense" => {
@@ -274,9 +339,16 @@ impl Desk {
             Request::Submit(entries, _) => {
                 let fill = fill.as_mut().ok_or_else(missing)?;
                 let tickets = entries.len() as u32;
-                let fds = fds.into_iter().map(Some).chain(std::iter::repeat_with(|| None));
-                fill.outstanding.extend(entries.into_iter().zip(fds));
-                self.levers.tickets.fetch_add(u64::from(tickets), Ordering::SeqCst);
+                if cookie > self.last_cookie {
+                    assert_eq!(cookie, self.last_cookie + 1);
+                    self.last_cookie = cookie;
+                    let fds = fds.into_iter().map(Some).chain(std::iter::repeat_with(|| None));
+                    fill.outstanding.extend(entries.into_iter().zip(fds));
+                    self.levers.tickets.fetch_add(u64::from(tickets), Ordering::SeqCst);
+                } else {
+                    fill.give_fds(&entries, fds);
+                }
+                self.levers.fds.store(fill.fds(), Ordering::SeqCst);
                 let body = message::Submitted { tickets, free: 0 };
                 Ok((message::reply(Opcode::Submit, cookie, &body), Vec::new()))
             }
@@ -292,6 +364,12 @@ impl Desk {
             other => Err(Error::new(ErrorCode::NotSupported, format!("{other:?}"))),
         }
     }
+}
+
+/// Whether there is one left; takes it.
+fn take_one(count: &AtomicU32) -> bool {
+    let less = |count: u32| count.checked_sub(1);
+    count.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_ok()
 }
 
 fn greet(hello: &Hello, levers: &Levers) -> (Welcome, Vec<OwnedFd>, Option<Fill>) {

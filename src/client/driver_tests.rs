@@ -267,10 +267,10 @@ fn an_event_loop_of_ones_own_drives_the_waits() {
     let readable = || {
         let mut fds = [
             PollFd::from_borrowed_fd(driver.events(), PollFlags::IN),
-            PollFd::from_borrowed_fd(driver.socket(), PollFlags::empty()),
+            PollFd::from_borrowed_fd(driver.hang_up(), PollFlags::IN),
         ];
         assert_ne!(poll(&mut fds, Some(&PATIENCE)).unwrap(), 0, "nothing came");
-        (fds[0].revents().contains(PollFlags::IN), fds[1].revents().contains(PollFlags::HUP))
+        (fds[0].revents().contains(PollFlags::IN), fds[1].revents().contains(PollFlags::IN))
     };
     for target in 1..=50 {
         let mut ticket = lane.ticket(target).submit().unwrap();

@@ -2,7 +2,8 @@
 //!
 //! While a driver is attached, the daemon writes the session's eventfd when results come for tasks
 //! that wait, and the driver's turn takes them and wakes those tasks: no helper thread. When the
-//! last driver of a session goes, also with its runtime, the helper thread takes over.
+//! last driver of a session goes, also with its runtime, the helper thread takes over. Its fds stay
+//! the same when the daemon is started anew.
 
 use std::fmt;
 use std::io::IoSliceMut;
@@ -24,20 +25,20 @@ const CURRENT_POSITION: u64 = u64::MAX;
 pub struct EventDriver {
     session: Weak<Shared>,
     events: OwnedFd,
-    socket: OwnedFd,
+    hang_up: OwnedFd,
 }
 
 impl Session {
     /// A driver for an event loop of your own: poll [`EventDriver::events`] and
-    /// [`EventDriver::socket`].
+    /// [`EventDriver::hang_up`].
     ///
     /// # Errors
     /// `SystemFailed` where no fd is free; `Forked`; the session's end.
     pub fn event_driver(&self) -> Result<EventDriver> {
         let shared = self.shared();
-        let (events, socket) = (duplicate(&shared.fds().events)?, duplicate(shared)?);
+        let (events, hang_up) = (duplicate(&shared.fds().events)?, shared.hang_up_fd()?);
         shared.attach_driver()?;
-        Ok(EventDriver { session: Arc::downgrade(shared), events, socket })
+        Ok(EventDriver { session: Arc::downgrade(shared), events, hang_up })
     }
 }
 
@@ -47,9 +48,10 @@ impl EventDriver {
         self.events.as_fd()
     }
 
-    /// Hangs up when the daemon is gone: [`EventDriver::check`] then. Nothing else of it is yours.
-    pub fn socket(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+    /// Readable when the daemon is gone: [`EventDriver::check`] then. It is not the socket, which
+    /// is another one for another daemon.
+    pub fn hang_up(&self) -> BorrowedFd<'_> {
+        self.hang_up.as_fd()
     }
 
     /// Takes the results that came, wakes the tasks that they are for, and asks for the next.
@@ -65,18 +67,16 @@ impl EventDriver {
         self.session()?.driver_turn()
     }
 
-    /// Ends the session's waits where the daemon is gone.
+    /// Notices that the daemon is gone: the session looks for another one meanwhile, and its waits
+    /// go on; or it is over, and they end.
     ///
     /// # Errors
     /// As [`EventDriver::turn`].
     pub fn check(&self) -> Result<()> {
         let session = self.session()?;
-        if let Some(error) = session.wire().hung_up() {
-            let mut at = session.open()?;
-            at.collect();
-            at.end(error);
-        }
-        let at = session.open()?;
+        session.look_at_socket_now();
+        let mut at = session.open()?;
+        at.collect();
         at.live()
     }
 

@@ -1,17 +1,18 @@
 //! Tickets on file descriptors: they end when the fd polls readable.
 //!
 //! An fd goes to the daemon in a SUBMIT over the socket; the daemon holds its copy until the
-//! ticket ends, so the caller may close its own at once. Allowed are eventfd, timerfd, pidfd and
-//! sync_file.
+//! ticket ends, and so does the session, for a daemon that is started anew: the caller may close
+//! its own at once. Allowed are eventfd, timerfd, pidfd and sync_file.
 
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::core::error::Result;
 use crate::core::time::MonoNs;
 use crate::proto::entry::{Op, SubmitEntry, TicketKind};
 
-use super::session::{PlanId, Session, from_now};
+use super::session::{PlanId, Session, duplicate, from_now};
 use super::ticket::Ticket;
 
 /// A ticket on an fd before it goes out.
@@ -59,15 +60,17 @@ impl FdTicketBuilder<'_> {
     /// Sends it off: one message and its answer.
     ///
     /// # Errors
-    /// `CreditExceeded`, `Forked`, the session's end, and the daemon's refusals: `FdKindRefused`,
-    /// `QuotaExceeded`.
+    /// `CreditExceeded`, `Forked`, the session's end, `SystemFailed` where no fd is free, and the
+    /// daemon's refusals: `FdKindRefused`, `QuotaExceeded`.
     pub fn submit(self) -> Result<Ticket> {
-        let id = self.session.shared().open()?.open_slot()?;
-        let entry = SubmitEntry { user_data: id.user_data(), ..self.entry };
-        match self.session.shared().wire().submit(&[entry], &[self.fd]) {
+        let shared = self.session.shared();
+        // Kept for a daemon that is started anew while the ticket waits.
+        let fd = Arc::new(duplicate(self.fd)?);
+        let id = shared.open()?.open_slot(&self.entry)?;
+        match shared.submit_fd((id, fd)) {
             Ok(()) => Ok(Ticket::on_fd(self.session, id)),
             Err(error) => {
-                self.session.shared().reopen().revoke_slot(id);
+                shared.reopen().revoke_slot(id);
                 Err(error)
             }
         }

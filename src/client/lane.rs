@@ -171,7 +171,14 @@ impl Lane {
 
 fn close(session: &Session, lane: u32) -> Result<()> {
     let body = CloseLane { lane, reserved: 0 };
-    session.shared().wire().request(Opcode::CloseLane, &body, &[], None)?.whole::<()>()
+    session.shared().request(Opcode::CloseLane, &body, &[], |answer, ledger| {
+        ledger.remembered.lanes.remove(&lane);
+        match answer {
+            // It was done before, and the answer was lost with an earlier life of the daemon.
+            Err(error) if error.code == ErrorCode::NoSuchLane => Ok(()),
+            answer => answer?.whole::<()>(),
+        }
+    })
 }
 
 impl Drop for Inner {

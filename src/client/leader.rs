@@ -23,11 +23,13 @@ use std::time::Duration;
 use crate::core::error::Result;
 use crate::core::time::{DurNs, MonoNs};
 use crate::host::clock;
-use crate::host::futex::{self, WaitOutcome};
-use crate::proto::layout::armed;
+use crate::host::futex::{self, FutexAddr, WaitOutcome};
+use crate::proto::layout::{armed, rings};
+use crate::shm::words::ReadWords;
 
 use super::ledger::Ledger;
 use super::shared::{Access, Shared};
+use super::watching::Tail;
 use super::wire;
 
 /// What a thread blocks for.
@@ -160,19 +162,19 @@ impl Shared {
         }
         let Some(tail) = at.arm(armed::TAIL) else { return (at, Ok(())) };
         drop(at);
-        let slept = self.sleep_on_tail(tail, goal.look_again(), until);
+        let slept = self.sleep_on(&tail, goal.look_again(), until);
         (self.reopen(), slept)
     }
 
-    fn sleep_on_tail(&self, tail: u32, look_again: DurNs, until: Option<MonoNs>) -> Result<()> {
+    fn sleep_on(&self, tail: &Tail, look_again: DurNs, until: Option<MonoNs>) -> Result<()> {
         let now = clock::now();
         let look = now + look_again.min(self.look_at_socket());
         let until = until.map_or(look, |until| until.min(look));
-        let outcome = futex::wait(self.result_tail(), tail, Some(until));
-        if outcome.map_err(|error| wire::system("futex wait", error))? == WaitOutcome::TimedOut
-            && let Some(error) = self.wire().hung_up()
-        {
-            self.reopen().end(error);
+        // `tail` keeps the word mapped, whichever rings the session has meanwhile.
+        let word = FutexAddr::new(tail.rings.address(rings::RESULT_TAIL));
+        let outcome = futex::wait(word, tail.seen, Some(until));
+        if outcome.map_err(|error| wire::system("futex wait", error))? == WaitOutcome::TimedOut {
+            self.look_at_socket_now();
         }
         Ok(())
     }

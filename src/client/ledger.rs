@@ -8,10 +8,15 @@
 //!   taken from the ring, so the session keeps within its credit without asking the daemon.
 //! - Nobody is called and no bell is rung under the lock: [`Ledger::calls`] and [`Ledger::bell`]
 //!   note what [`super::shared::Access`] does once it is free.
+//! - While the session has no daemon (see [`super::renewal`]), tickets go into their slots and no
+//!   further.
+
+use std::collections::VecDeque;
 
 use crate::core::error::{Error, ErrorCode, Result};
+use crate::core::time::MonoNs;
 use crate::proto::entry::{Op, SubmitEntry};
-use crate::proto::layout::{SessionState, armed};
+use crate::proto::layout::armed;
 use crate::shm::control::ControlReader;
 use crate::shm::region::{ReadWrite, Region};
 use crate::shm::result_ring::ResultConsumer;
@@ -21,9 +26,11 @@ use crate::shm::submit_ring::SubmitProducer;
 use super::completion::Completion;
 use super::driver::Driver;
 use super::leader::Leadership;
+use super::remembered::Remembered;
+use super::renewal::{Link, Owed};
 use super::slots::{Delivered, SlotId, Slots};
+use super::socket_watch::SocketWatch;
 use super::waiter::{Calls, Waiter};
-use super::wire;
 
 /// Entries that may lie in the submission ring without the daemon having been woken for them.
 const QUIET_MAX: u32 = 8;
@@ -53,20 +60,23 @@ pub(super) struct Outgoing {
 
 /// The shared state of a session. See the file's head.
 pub(super) struct Ledger {
-    control: ControlReader<Region<ReadWrite>>,
-    submit: SubmitProducer<Region<ReadWrite>>,
-    results: ResultConsumer<Region<ReadWrite>>,
-    slots: Slots,
+    /// Where the rings lie.
+    pub(super) rings: Region<ReadWrite>,
+    pub(super) sizes: RingSizes,
+    pub(super) control: ControlReader<Region<ReadWrite>>,
+    pub(super) submit: SubmitProducer<Region<ReadWrite>>,
+    pub(super) results: ResultConsumer<Region<ReadWrite>>,
+    pub(super) slots: Slots,
     /// Who wants tagged results: a key to take the wish back with, and whom to call.
-    tag_watches: Vec<(u64, Waiter)>,
+    pub(super) tag_watches: Vec<(u64, Waiter)>,
     pub(super) leadership: Leadership,
     pub(super) driver: Driver,
-    /// CANCELs that found the submission ring full.
-    owed: Vec<SlotId>,
+    /// What is to go into the submission ring as soon as it can, in order.
+    pub(super) owed: VecDeque<Owed>,
     /// How the daemon was last asked to tell.
-    armed: u32,
+    pub(super) armed: u32,
     strays: u64,
-    ended: Option<Error>,
+    pub(super) ended: Option<Error>,
     keys: u64,
     /// Whom to call once the lock is free.
     pub(super) calls: Calls,
@@ -74,6 +84,25 @@ pub(super) struct Ledger {
     pub(super) bell: Telling,
     /// By lane: the ticket that was sent off last, and its target.
     last: Vec<Option<(SlotId, u64)>>,
+    /// What a daemon that knows nothing has to be told.
+    pub(super) remembered: Remembered,
+    /// How the session stands with its daemon.
+    pub(super) link: Link,
+    /// Which connection `link` is about.
+    pub(super) epoch: u32,
+    /// Which life of the daemon serves the rings.
+    pub(super) life: u32,
+    /// Fds of tickets have to go to this life of the daemon.
+    pub(super) resuming: bool,
+    /// Whether another daemon may take the place of one that is gone.
+    pub(super) renewable: bool,
+    /// For event loops, where there are some: says that the connection hung up.
+    pub(super) socket_watch: Option<SocketWatch>,
+    /// A thread of the library sees to the link.
+    pub(super) tended: bool,
+    /// Looks that found nothing, and when the socket was looked at for their sake.
+    pub(super) looks: u32,
+    pub(super) looked_at_socket: MonoNs,
 }
 
 impl Ledger {
@@ -81,16 +110,20 @@ impl Ledger {
     ///
     /// # Errors
     /// As the rings' own constructors.
-    pub(super) fn new(memory: Region<ReadWrite>, sizes: RingSizes) -> Result<Ledger> {
+    pub(super) fn new(rings: Region<ReadWrite>, sizes: RingSizes) -> Result<Ledger> {
+        let control = ControlReader::new(rings.clone())?;
         Ok(Ledger {
-            submit: SubmitProducer::new(memory.clone(), sizes)?,
-            results: ResultConsumer::new(memory.clone(), sizes)?,
-            control: ControlReader::new(memory)?,
+            submit: SubmitProducer::new(rings.clone(), sizes)?,
+            results: ResultConsumer::new(rings.clone(), sizes)?,
+            life: control.generation(),
+            control,
+            rings,
+            sizes,
             slots: Slots::new(sizes.result()),
             tag_watches: Vec::new(),
             leadership: Leadership::default(),
             driver: Driver::default(),
-            owed: Vec::new(),
+            owed: VecDeque::new(),
             armed: armed::NOT,
             strays: 0,
             ended: None,
@@ -98,6 +131,15 @@ impl Ledger {
             calls: Calls::default(),
             bell: Telling::Nothing,
             last: Vec::new(),
+            remembered: Remembered::default(),
+            link: Link::Up,
+            epoch: 0,
+            resuming: false,
+            renewable: false,
+            socket_watch: None,
+            tended: false,
+            looks: 0,
+            looked_at_socket: MonoNs(0),
         })
     }
 
@@ -114,6 +156,7 @@ impl Ledger {
             self.calls.wake.extend(self.slots.watchers());
             self.calls.wake.extend(self.tag_watches.drain(..).map(|(_, waiter)| waiter));
             self.calls.wake.extend(self.leadership.followers().cloned().map(Waiter::Thread));
+            self.calls.rouse = Some(self.rings.clone());
         }
     }
 
@@ -129,32 +172,21 @@ impl Ledger {
     }
 
     /// Takes the results that are there (at most a batch) and files them. Where there are none, it
-    /// asks whether the session was closed.
+    /// looks how the daemon stands.
     pub(super) fn collect(&mut self) {
         self.pay_owed();
-        if self.take_results() == 0
-            && self.ended.is_none()
-            && self.control.state() == Some(SessionState::Closed)
-        {
-            // The daemon publishes the last results, then closes: look once more.
-            while self.take_results() > 0 {}
-            let reason = self.control.close_code().map(|code| code.to_string());
-            self.end(wire::closed(reason.as_deref()));
+        if self.take_results() == 0 && self.link != Link::Down {
+            self.look_at_daemon();
         }
     }
 
-    fn take_results(&mut self) -> usize {
+    pub(super) fn take_results(&mut self) -> usize {
         let mut taken = 0;
         while taken < COLLECT_BATCH
             && let Some(entry) = self.results.next()
         {
             taken += 1;
-            match self.slots.deliver(entry.user_data, Completion::from_entry(&entry)) {
-                Delivered::Ticket(None) | Delivered::Dropped => {}
-                Delivered::Ticket(Some(waiter)) => self.call(waiter),
-                Delivered::Tagged => self.call_tag_watches(),
-                Delivered::Stray => self.strays += 1,
-            }
+            self.file(entry.user_data, Completion::from_entry(&entry));
         }
         if taken > 0 {
             self.results.advance();
@@ -162,14 +194,16 @@ impl Ledger {
         taken
     }
 
-    fn call(&mut self, waiter: Waiter) {
-        self.driver.tasks -= usize::from(waiter.is_task());
-        self.calls.wake.push(waiter);
-    }
-
-    fn call_tag_watches(&mut self) {
-        while let Some((_, waiter)) = self.tag_watches.pop() {
-            self.call(waiter);
+    /// Files the result of the ticket that `user_data` names.
+    pub(super) fn file(&mut self, user_data: u64, completion: Completion) {
+        match self.slots.deliver(user_data, completion) {
+            Delivered::Ticket(None) | Delivered::Dropped => {}
+            Delivered::Ticket(Some(waiter)) => self.call(waiter),
+            Delivered::Tagged => self.call_tag_watches(),
+            Delivered::Stray => self.strays += 1,
+        }
+        if let Some(kept) = self.remembered.fds.remove(&SlotId::of(user_data)) {
+            self.calls.close.push(kept.fd);
         }
     }
 
@@ -214,12 +248,24 @@ impl Ledger {
     }
 
     fn push_ticket(&mut self, ticket: &Outgoing) -> Result<(SlotId, Telling)> {
-        let Some(id) = self.slots.open(ticket.tag) else { return Err(self.no_credit(1, 0)) };
-        let pushed = self.push(SubmitEntry { user_data: id.user_data(), ..ticket.entry });
+        let Some(id) = self.slots.open(ticket.tag, &ticket.entry) else {
+            return Err(self.no_credit(1, 0));
+        };
+        if self.link != Link::Up {
+            self.owe(Owed::Ticket(id));
+            return Ok((id, Telling::Nothing));
+        }
+        let pushed = self.push(self.outgoing(id, &ticket.entry));
         if !matches!(pushed, Ok(true)) {
             self.slots.revoke(id);
         }
         if pushed? { Ok((id, self.telling(id, &ticket.entry))) } else { Err(self.no_credit(1, 0)) }
+    }
+
+    /// A ticket's entry as the daemon is to read it.
+    pub(super) fn outgoing(&self, id: SlotId, entry: &SubmitEntry) -> SubmitEntry {
+        let plan = self.remembered.wire_plan(entry.plan);
+        SubmitEntry { user_data: id.user_data(), plan, ..*entry }
     }
 
     /// What the daemon has to be told of a ticket that was pushed. One that waits behind another
@@ -250,7 +296,7 @@ impl Ledger {
         Error::new(ErrorCode::CreditExceeded, text)
     }
 
-    fn publish(&mut self, telling: Telling) {
+    pub(super) fn publish(&mut self, telling: Telling) {
         self.submit.publish();
         self.bell = self.bell.max(telling);
     }
@@ -261,7 +307,7 @@ impl Ledger {
     }
 
     /// Pushes an entry; false where the ring is full.
-    fn push(&mut self, entry: SubmitEntry) -> Result<bool> {
+    pub(super) fn push(&mut self, entry: SubmitEntry) -> Result<bool> {
         match self.submit.push(&entry.to_words()) {
             Ok(position) => Ok(position.is_some()),
             Err(error) => {
@@ -285,6 +331,10 @@ impl Ledger {
     /// The session's end, also where the daemon's head makes no sense.
     pub(super) fn ring_room(&mut self) -> Result<u32> {
         self.live()?;
+        if self.link != Link::Up {
+            // What does not go into the ring now has room in its slot.
+            return Ok(self.submit.entries().max(self.slots.entries()));
+        }
         match self.submit.in_flight() {
             Ok(in_flight) => Ok(self.submit.entries() - in_flight),
             Err(error) => {
@@ -301,23 +351,27 @@ impl Ledger {
     /// The session's end.
     pub(super) fn fail(&mut self, lane: u32, code: u32) -> Result<bool> {
         self.live()?;
-        let (op, target) = (Op::Fail as u8, u64::from(code));
-        let pushed =
-            self.push(SubmitEntry { op, source: lane, target, ..SubmitEntry::default() })?;
-        if pushed {
-            self.publish(Telling::Wake);
+        if self.link == Link::Up && !self.push(fail_entry(lane, code))? {
+            return Ok(false);
         }
-        Ok(pushed)
+        if let Some(kept) = self.remembered.lanes.get_mut(&lane) {
+            kept.failed = Some(code);
+        }
+        match self.link {
+            Link::Up => self.publish(Telling::Wake),
+            _ => self.owe(Owed::Fail(lane, code)),
+        }
+        Ok(true)
     }
 
     /// Opens a slot for a ticket that goes out over the socket.
     ///
     /// # Errors
     /// `CreditExceeded`, the session's end.
-    pub(super) fn open_slot(&mut self) -> Result<SlotId> {
+    pub(super) fn open_slot(&mut self, entry: &SubmitEntry) -> Result<SlotId> {
         self.collect();
         self.live()?;
-        self.slots.open(None).ok_or_else(|| self.no_credit(1, 0))
+        self.slots.open(None, entry).ok_or_else(|| self.no_credit(1, 0))
     }
 
     /// Takes a slot back whose ticket the daemon did not take.
@@ -331,7 +385,7 @@ impl Ledger {
         if self.leadership.leads_for_tags() {
             return false;
         }
-        let Some(id) = self.slots.open(Some(tag)) else { return false };
+        let Some(id) = self.slots.open(Some(tag), &SubmitEntry::default()) else { return false };
         self.slots.deliver(id.user_data(), completion);
         self.call_tag_watches();
         true
@@ -340,26 +394,9 @@ impl Ledger {
     /// Asks the daemon to end a ticket.
     pub(super) fn cancel(&mut self, id: SlotId) {
         if self.ended.is_none() {
-            self.owed.push(id);
+            self.slots.cancel(id);
+            self.owe(Owed::Cancel(id));
             self.pay_owed();
-        }
-    }
-
-    fn pay_owed(&mut self) {
-        let mut paid = false;
-        while let Some(&id) = self.owed.last() {
-            if self.slots.outstanding(id) {
-                let (op, user_data) = (Op::Cancel as u8, id.user_data());
-                let entry = SubmitEntry { op, user_data, ..SubmitEntry::default() };
-                if !matches!(self.push(entry), Ok(true)) {
-                    break;
-                }
-                paid = true;
-            }
-            self.owed.pop();
-        }
-        if paid {
-            self.publish(Telling::Wake);
         }
     }
 
@@ -388,65 +425,12 @@ impl Ledger {
         self.unwatch(id);
         self.slots.abandon(id)
     }
+}
 
-    /// Calls `waiter` when the ticket ends, in place of whom it called until now.
-    pub(super) fn watch(&mut self, id: SlotId, waiter: Waiter) {
-        self.driver.tasks += usize::from(waiter.is_task());
-        let old = self.slots.watch(id, Some(waiter));
-        self.discard(old);
-    }
-
-    /// Calls nobody when the ticket ends.
-    pub(super) fn unwatch(&mut self, id: SlotId) {
-        let old = self.slots.watch(id, None);
-        self.discard(old);
-    }
-
-    /// Calls `waiter` at the next tagged result. `key` takes the wish back.
-    pub(super) fn watch_tags(&mut self, key: u64, waiter: Waiter) {
-        self.unwatch_tags(key);
-        self.driver.tasks += usize::from(waiter.is_task());
-        self.tag_watches.push((key, waiter));
-    }
-
-    /// Takes the wish under `key` back.
-    pub(super) fn unwatch_tags(&mut self, key: u64) {
-        if let Some(at) = self.tag_watches.iter().position(|(k, _)| *k == key) {
-            let (_, old) = self.tag_watches.swap_remove(at);
-            self.discard(Some(old));
-        }
-    }
-
-    fn discard(&mut self, waiter: Option<Waiter>) {
-        if let Some(waiter) = waiter {
-            self.driver.tasks -= usize::from(waiter.is_task());
-            self.calls.drop.push(waiter);
-        }
-    }
-
-    /// Asks to be told by these means too, and answers the tail to sleep at: none where a result
-    /// is there already.
-    pub(super) fn arm(&mut self, how: u32) -> Option<u32> {
-        self.armed |= how;
-        let tail = self.results.arm(self.armed);
-        (!self.results.ready()).then_some(tail)
-    }
-
-    /// Whether the daemon was asked to tell by these means.
-    pub(super) fn is_armed(&self, how: u32) -> bool {
-        self.armed & how == how
-    }
-
-    /// Takes a wish to be told back.
-    pub(super) fn disarm(&mut self, how: u32) {
-        self.armed &= !how;
-        match self.armed {
-            armed::NOT => self.results.disarm(),
-            rest => {
-                self.results.arm(rest);
-            }
-        }
-    }
+/// The entry that posts a device error.
+pub(super) fn fail_entry(lane: u32, code: u32) -> SubmitEntry {
+    let (op, target) = (Op::Fail as u8, u64::from(code));
+    SubmitEntry { op, source: lane, target, ..SubmitEntry::default() }
 }
 
 #[cfg(test)]

@@ -22,6 +22,7 @@
 //! No submission makes a system call while the daemon is awake, and none is made at all for what
 //! has landed. A forked child cannot use its parent's session: every call answers `Forked`.
 
+mod asking;
 mod completion;
 mod connect;
 mod control;
@@ -31,19 +32,28 @@ mod double;
 mod driver;
 mod event_driver;
 mod fd_ticket;
+mod fds;
 mod lane;
 mod leader;
 mod ledger;
 mod many;
+mod page;
+mod reconnect;
+mod remembered;
+mod renewal;
 mod session;
 mod shared;
 mod slots;
+mod socket;
 mod socket_path;
+mod socket_watch;
 mod tagged;
+mod tending;
 mod ticket;
 #[cfg(feature = "tokio")]
 pub mod tokio;
 mod waiter;
+mod watching;
 mod wire;
 
 pub use completion::Completion;

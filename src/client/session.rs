@@ -22,8 +22,9 @@ use super::connect::SessionBuilder;
 use super::lane::Lane;
 use super::leader::Goal;
 use super::ledger::Ledger;
+use super::remembered::KeptLane;
 use super::shared::Shared;
-use super::wire;
+use super::wire::{self, Answer};
 
 /// The device of [`Session::lane`]: the one that a daemon has where none is configured.
 pub const DEFAULT_DEVICE: &str = "default";
@@ -95,8 +96,13 @@ impl Session {
         self.live()?;
         Lane::close_idle(self)?;
         let open = OpenLane { lane: u32::MAX, width: u32::from(width.bits()), device: name };
-        let answer = self.shared.wire().request(Opcode::OpenLane, &open, &[], None)?;
-        Lane::opened(self, width, &answer.whole::<LaneOpened>()?)
+        let opened = self.shared.request(Opcode::OpenLane, &open, &[], |answer, ledger| {
+            let opened: LaneOpened = answer?.whole()?;
+            let kept = KeptLane { width, device: name, failed: None };
+            ledger.remembered.lanes.insert(opened.lane, kept);
+            Ok(opened)
+        })?;
+        Lane::opened(self, width, &opened)
     }
 
     /// Registers a plan by its text.
@@ -122,12 +128,10 @@ impl Session {
             return Err(Error::new(ErrorCode::LimitExceeded, text));
         }
         let body = Plan { by_name, bytes: text.len() as u32 };
-        let answer = self.shared.wire().request(Opcode::Plan, &body, text.as_bytes(), None)?;
-        let known: PlanKnown = answer.whole()?;
-        match u16::try_from(known.plan) {
-            Ok(id) if id > 0 => Ok(PlanId(id)),
-            _ => Err(Error::new(ErrorCode::BadMessage, format!("PLAN: id {}", known.plan))),
-        }
+        self.shared.request(Opcode::Plan, &body, text.as_bytes(), |answer, ledger| {
+            let wire = plan_id(&answer?)?;
+            Ok(PlanId(ledger.remembered.plan(by_name, text, wire)))
+        })
     }
 
     /// Tickets that could go out now: what is free of the result ring and of the submission ring.
@@ -165,13 +169,8 @@ impl Session {
         at.collect();
         at.live()?;
         drop(at);
-        match self.shared.wire().hung_up() {
-            None => Ok(()),
-            Some(error) => {
-                self.shared.open()?.end(error.clone());
-                Err(error)
-            }
-        }
+        self.shared.look_at_socket_now();
+        self.shared.open()?.live()
     }
 
     /// The session's number at the daemon.
@@ -208,7 +207,7 @@ impl Session {
     /// # Errors
     /// `SystemFailed` where no fd is free.
     pub fn status_fd(&self) -> Result<OwnedFd> {
-        duplicate(&self.shared.fds().status)
+        self.shared.page().status_fd()
     }
 
     /// The eventfd that a producer writes 1 to in place of a futex wake, where the daemon's bells
@@ -217,7 +216,16 @@ impl Session {
     /// # Errors
     /// `SystemFailed` where no fd is free.
     pub fn bell_fd(&self) -> Result<Option<OwnedFd>> {
-        self.shared.fds().bell.as_ref().map(duplicate).transpose()
+        self.shared.page().bell_fd()
+    }
+}
+
+/// The daemon's id of a plan, from its answer to PLAN.
+pub(super) fn plan_id(answer: &Answer) -> Result<u16> {
+    let known: PlanKnown = answer.whole()?;
+    match u16::try_from(known.plan) {
+        Ok(id) if id > 0 => Ok(id),
+        _ => Err(Error::new(ErrorCode::BadMessage, format!("PLAN: id {}", known.plan))),
     }
 }
 

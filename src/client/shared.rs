@@ -6,92 +6,109 @@
 //! which the fork may have copied while a thread of the parent held it.
 
 use std::ops::{Deref, DerefMut};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-use rustix::net::Shutdown;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use crate::core::error::{Error, ErrorCode, Result};
 use crate::core::time::DurNs;
 use crate::host::fork::Home;
-use crate::host::futex::{self, FutexAddr};
-use crate::proto::layout::rings;
 use crate::proto::message::Opcode;
 use crate::shm::bells::{Bell, Ring};
 use crate::shm::lanes::{LanesView, LanesWriter};
 use crate::shm::region::{ReadOnly, ReadWrite, Region};
 use crate::shm::ring::RingSizes;
 use crate::shm::status::StatusReader;
-use crate::shm::words::ReadWords;
 
+use super::connect::Way;
 use super::ledger::{Ledger, Telling};
-use super::waiter::Calls;
+use super::page::{Page, Present};
+use super::renewal::Link;
+use super::tending;
+use super::waiter::{Calls, Waiter};
 use super::wire::Wire;
 
-/// The fds of a session, as WELCOME brings them.
+/// The fds of a session that stay while it lasts.
 #[derive(Debug)]
 pub(super) struct Fds {
     pub(super) lanes: OwnedFd,
-    pub(super) status: OwnedFd,
     pub(super) events: OwnedFd,
-    /// Where bells are rung through an eventfd.
-    pub(super) bell: Option<OwnedFd>,
 }
 
-/// The memory of a session, mapped and checked.
+/// What WELCOME brought, mapped and checked.
 #[derive(Debug)]
-pub(super) struct Memory {
+pub(super) struct Arrived {
+    /// The session's number at the daemon.
+    pub(super) number: u32,
     pub(super) rings: Region<ReadWrite>,
     pub(super) sizes: RingSizes,
     pub(super) lanes: Region<ReadWrite>,
     pub(super) lane_count: u32,
-    pub(super) status: Region<ReadOnly>,
+    pub(super) page: Region<ReadOnly>,
+    pub(super) status: OwnedFd,
+    pub(super) bell: Option<Arc<OwnedFd>>,
+    pub(super) fds: Fds,
 }
 
 /// A session's bell, as this process rings it.
-pub(super) type SessionBell = Bell<Region<ReadWrite>, Region<ReadOnly>>;
+pub(super) type SessionBell = Bell<Region<ReadWrite>, Page>;
 
 /// A connected session.
 pub(super) struct Shared {
     home: Home,
     wire: Wire,
     ledger: Mutex<Ledger>,
-    memory: Memory,
+    /// Called when the link is up again, and at the session's end.
+    link_changed: Condvar,
+    lanes_memory: Region<ReadWrite>,
     lanes: LanesView<Region<ReadWrite>>,
     lanes_writer: LanesWriter<Region<ReadWrite>>,
-    status: StatusReader<Region<ReadOnly>>,
+    page: Page,
+    status: StatusReader<Page>,
     doorbell: SessionBell,
     fds: Fds,
-    number: u32,
+    number: AtomicU32,
+    sizes: RingSizes,
+    way: Way,
     look_at_socket: DurNs,
     /// Lanes whose last handle is gone: closed before the next is opened.
     idle_lanes: Mutex<Vec<u32>>,
+    me: OnceLock<Weak<Shared>>,
 }
 
 impl Shared {
-    /// A session that said HELLO over `wire` and got these.
+    /// A session that said HELLO over `wire` and got this. `way` leads to another daemon.
     pub(super) fn new(
         wire: Wire,
-        number: u32,
-        memory: Memory,
-        fds: Fds,
+        arrived: Arrived,
+        way: Way,
         look_at_socket: DurNs,
-    ) -> Result<Shared> {
-        let ledger = Ledger::new(memory.rings.clone(), memory.sizes)?;
-        Ok(Shared {
+    ) -> Result<Arc<Shared>> {
+        let Arrived { rings, sizes, lanes, lane_count, page, status, bell, .. } = arrived;
+        let mut ledger = Ledger::new(rings, sizes)?;
+        ledger.renewable = way.leads_on();
+        let page = Page::new(Present { region: page, status, bell });
+        let shared = Arc::new(Shared {
             home: Home::here(),
             wire,
             ledger: Mutex::new(ledger),
-            lanes: LanesView::new(memory.lanes.clone(), memory.lane_count)?,
-            lanes_writer: LanesWriter::new(memory.lanes.clone(), memory.lane_count)?,
-            status: StatusReader::new(memory.status.clone())?,
-            doorbell: Bell::new(memory.lanes.clone(), memory.status.clone(), 0)?,
-            memory,
-            fds,
-            number,
+            link_changed: Condvar::new(),
+            lanes: LanesView::new(lanes.clone(), lane_count)?,
+            lanes_writer: LanesWriter::new(lanes.clone(), lane_count)?,
+            status: StatusReader::new(page.clone())?,
+            doorbell: Bell::new(lanes.clone(), page.clone(), 0)?,
+            lanes_memory: lanes,
+            page,
+            fds: arrived.fds,
+            number: AtomicU32::new(arrived.number),
+            sizes,
+            way,
             look_at_socket,
             idle_lanes: Mutex::default(),
-        })
+            me: OnceLock::new(),
+        });
+        let _ = shared.me.set(Arc::downgrade(&shared));
+        Ok(shared)
     }
 
     /// Refuses a forked child.
@@ -114,8 +131,33 @@ impl Shared {
 
     /// The ledger again, for a thread that had it before.
     pub(super) fn reopen(&self) -> Access<'_> {
-        let ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
-        Access { ledger, after: After { shared: self, calls: Calls::default(), wake: false } }
+        let after = After { shared: self, calls: Calls::default(), wake: false, tend: false };
+        Access { ledger: self.lock(), after }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Ledger> {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits while the session has no daemon.
+    ///
+    /// # Errors
+    /// The session's end.
+    pub(super) fn await_link(&self) -> Result<()> {
+        let mut ledger = self.lock();
+        loop {
+            ledger.live()?;
+            if ledger.link != Link::Down {
+                return Ok(());
+            }
+            let waited = self.link_changed.wait(ledger);
+            ledger = waited.unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Calls those that wait for the link.
+    pub(super) fn call_link(&self) {
+        self.link_changed.notify_all();
     }
 
     pub(super) fn wire(&self) -> &Wire {
@@ -130,17 +172,27 @@ impl Shared {
         &self.lanes_writer
     }
 
-    pub(super) fn status(&self) -> &StatusReader<Region<ReadOnly>> {
+    /// The daemon's page and bells, as they are now.
+    pub(super) fn page(&self) -> &Page {
+        &self.page
+    }
+
+    pub(super) fn status(&self) -> &StatusReader<Page> {
         &self.status
     }
 
     pub(super) fn sizes(&self) -> RingSizes {
-        self.memory.sizes
+        self.sizes
+    }
+
+    /// How another daemon is found.
+    pub(super) fn way(&self) -> &Way {
+        &self.way
     }
 
     /// The bell of this number.
     pub(super) fn bell(&self, number: u32) -> Result<SessionBell> {
-        Bell::new(self.memory.lanes.clone(), self.memory.status.clone(), number)
+        Bell::new(self.lanes_memory.clone(), self.page.clone(), number)
     }
 
     pub(super) fn fds(&self) -> &Fds {
@@ -149,7 +201,12 @@ impl Shared {
 
     /// The session's number at the daemon.
     pub(super) fn number(&self) -> u32 {
-        self.number
+        self.number.load(Ordering::Relaxed)
+    }
+
+    /// Another daemon knows it by another number.
+    pub(super) fn renumber(&self, number: u32) {
+        self.number.store(number, Ordering::Relaxed);
     }
 
     /// The longest sleep of a waiting thread between two looks at the socket.
@@ -161,20 +218,10 @@ impl Shared {
         self.idle_lanes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The futex word of a thread that waits for results.
-    pub(super) fn result_tail(&self) -> FutexAddr {
-        FutexAddr::new(self.memory.rings.address(rings::RESULT_TAIL))
-    }
-
     /// Rings a bell, and wakes the daemon where it sleeps.
     pub(super) fn ring(&self, bell: &SessionBell) {
-        if bell.ring() == Ring::Awake {
-            return;
-        }
-        // Neither can fail but for a daemon that is gone, which waiting finds out.
-        match &self.fds.bell {
-            None => drop(futex::wake_one(FutexAddr::new(bell.address()))),
-            Some(bell) => drop(rustix::io::write(bell, &1u64.to_ne_bytes())),
+        if bell.ring() == Ring::MustWake {
+            self.page.wake(bell.address());
         }
     }
 }
@@ -184,18 +231,11 @@ impl Drop for Shared {
         let ledger = self.ledger.get_mut().unwrap_or_else(PoisonError::into_inner);
         ledger.driver.stop();
         if self.home.is_here() {
-            if ledger.live().is_ok() {
+            if ledger.live().is_ok() && ledger.link != Link::Down {
                 self.wire.last_words(Opcode::Bye);
             }
-            // Forked children hold the socket too: closing it here would not end the session.
-            let _ = rustix::net::shutdown(self.wire.as_fd(), Shutdown::Both);
+            self.wire.hang_up();
         }
-    }
-}
-
-impl AsFd for Shared {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.wire.as_fd()
     }
 }
 
@@ -211,11 +251,16 @@ struct After<'a> {
     shared: &'a Shared,
     calls: Calls,
     wake: bool,
+    tend: bool,
 }
 
 impl Drop for Access<'_> {
     fn drop(&mut self) {
         self.after.calls = std::mem::take(&mut self.ledger.calls);
+        if !self.ledger.tended && self.ledger.duty().is_some() {
+            self.ledger.tended = true;
+            self.after.tend = true;
+        }
         self.after.wake = match std::mem::take(&mut self.ledger.bell) {
             Telling::Nothing => false,
             Telling::Wake => true,
@@ -234,6 +279,19 @@ impl Drop for After<'_> {
         if self.wake {
             self.shared.ring(&self.shared.doorbell);
         }
+        if self.tend {
+            tending::start(self.shared, self.shared.me.get());
+        }
+        if self.calls.rouse.is_some() {
+            // The session's end, or another daemon's rings.
+            self.shared.call_link();
+        }
+        if self.calls.listen {
+            self.shared.wire.listen();
+        }
+        if self.calls.look_at_socket {
+            self.shared.look_at_socket_now();
+        }
         self.calls.make();
     }
 }
@@ -242,7 +300,7 @@ impl Access<'_> {
     /// Calls the first follower, who may lead now.
     pub(super) fn call_heir(&mut self) {
         let heir = self.leadership.followers().next().cloned();
-        self.calls.wake.extend(heir.map(super::waiter::Waiter::Thread));
+        self.calls.wake.extend(heir.map(Waiter::Thread));
     }
 }
 

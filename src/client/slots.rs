@@ -5,15 +5,17 @@
 //! dropped. A *tagged* ticket has no owner: its result queues, with the user's tag, for whoever
 //! asks next. What always holds: *held* counts the tickets that are outstanding on the wire and
 //! the tagged results that nobody has taken, and is never above the result ring's entries, so the
-//! ring cannot overflow. A result that waits in its ticket's slot is its owner's to keep.
+//! ring cannot overflow. A result that waits in its ticket's slot is its owner's to keep. A slot
+//! keeps its ticket's entry, for a daemon that has to be told again.
 
 use super::completion::Completion;
 use super::waiter::Waiter;
+use crate::proto::entry::SubmitEntry;
 
 const NONE: u32 = u32::MAX;
 
 /// A slot in one of its lives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct SlotId {
     index: u32,
     generation: u32,
@@ -25,7 +27,7 @@ impl SlotId {
         self.index as u64 | (self.generation as u64) << 32
     }
 
-    const fn of(user_data: u64) -> SlotId {
+    pub(super) const fn of(user_data: u64) -> SlotId {
         SlotId { index: user_data as u32, generation: (user_data >> 32) as u32 }
     }
 }
@@ -53,6 +55,38 @@ struct Slot {
     tag: u64,
     state: State,
     waiter: Option<Waiter>,
+    /// The ticket as it went out, without its name.
+    entry: SubmitEntry,
+    /// Its end was asked for.
+    cancelled: bool,
+}
+
+/// A ticket whose result is still to come.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ToCome {
+    pub(super) id: SlotId,
+    pub(super) entry: SubmitEntry,
+    pub(super) cancelled: bool,
+    /// Nobody waits for it any more.
+    pub(super) abandoned: bool,
+}
+
+impl Slot {
+    fn is_to_come(&self) -> bool {
+        matches!(self.state, State::Outstanding | State::Tagged | State::Abandoned)
+    }
+
+    fn fresh() -> Slot {
+        Slot {
+            generation: 1,
+            next: NONE,
+            tag: 0,
+            state: State::Free,
+            waiter: None,
+            entry: SubmitEntry::default(),
+            cancelled: false,
+        }
+    }
 }
 
 /// What a result led to.
@@ -112,15 +146,13 @@ impl Slots {
     }
 
     /// Opens a slot, for a tagged ticket where there is a tag. None where all are held.
-    pub(super) fn open(&mut self, tag: Option<u64>) -> Option<SlotId> {
+    pub(super) fn open(&mut self, tag: Option<u64>, entry: &SubmitEntry) -> Option<SlotId> {
         if self.room() == 0 {
             return None;
         }
         let index = match self.free {
             NONE => {
-                let fresh =
-                    Slot { generation: 1, next: NONE, tag: 0, state: State::Free, waiter: None };
-                self.slots.push(fresh);
+                self.slots.push(Slot::fresh());
                 self.slots.len() as u32 - 1
             }
             index => index,
@@ -128,6 +160,8 @@ impl Slots {
         let slot = self.slots.get_mut(index as usize)?;
         self.free = std::mem::replace(&mut slot.next, NONE);
         slot.tag = tag.unwrap_or(0);
+        slot.entry = *entry;
+        slot.cancelled = false;
         slot.state = if tag.is_some() { State::Tagged } else { State::Outstanding };
         self.held += 1;
         self.tagged += u32::from(tag.is_some());
@@ -188,10 +222,31 @@ impl Slots {
 
     /// Whether the ticket's result is still to come.
     pub(super) fn outstanding(&self, id: SlotId) -> bool {
-        let to_come =
-            |state| matches!(state, State::Outstanding | State::Tagged | State::Abandoned);
-        let slot = self.slots.get(id.index as usize);
-        slot.is_some_and(|slot| slot.generation == id.generation && to_come(slot.state))
+        self.entry(id).is_some()
+    }
+
+    /// The entry of a ticket whose result is still to come.
+    pub(super) fn entry(&self, id: SlotId) -> Option<&SubmitEntry> {
+        let slot = self.slots.get(id.index as usize)?;
+        (slot.generation == id.generation && slot.is_to_come()).then_some(&slot.entry)
+    }
+
+    /// All tickets whose results are still to come.
+    pub(super) fn to_come(&self) -> impl Iterator<Item = ToCome> {
+        let numbered = self.slots.iter().zip(0..).filter(|(slot, _)| slot.is_to_come());
+        numbered.map(|(slot, index)| ToCome {
+            id: SlotId { index, generation: slot.generation },
+            entry: slot.entry,
+            cancelled: slot.cancelled,
+            abandoned: slot.state == State::Abandoned,
+        })
+    }
+
+    /// Notes that the ticket's end was asked for.
+    pub(super) fn cancel(&mut self, id: SlotId) {
+        if let Some(slot) = self.slot(id) {
+            slot.cancelled = true;
+        }
     }
 
     /// The owner goes. True where the result is still to come.

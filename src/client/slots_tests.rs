@@ -3,6 +3,10 @@ use proptest::prelude::*;
 use super::*;
 use crate::core::time::MonoNs;
 
+fn ticket() -> SubmitEntry {
+    SubmitEntry::default()
+}
+
 fn done(seen: u64) -> Completion {
     Completion::landed(seen, MonoNs(1))
 }
@@ -10,14 +14,14 @@ fn done(seen: u64) -> Completion {
 #[test]
 fn a_ticket_gets_its_result_once_and_a_late_one_is_a_stray() {
     let mut slots = Slots::new(64);
-    let id = slots.open(None).unwrap();
+    let id = slots.open(None, &ticket()).unwrap();
     assert!(slots.outstanding(id));
     assert_eq!(slots.take(id), None);
     assert!(matches!(slots.deliver(id.user_data(), done(5)), Delivered::Ticket(None)));
     assert!(matches!(slots.deliver(id.user_data(), done(6)), Delivered::Stray));
     assert_eq!(slots.take(id), Some(done(5)));
     assert_eq!(slots.take(id), None);
-    let again = slots.open(None).unwrap();
+    let again = slots.open(None, &ticket()).unwrap();
     assert_ne!(again, id, "the slot in its next life");
     assert!(matches!(slots.deliver(id.user_data(), done(7)), Delivered::Stray));
     assert!(!slots.ended(again));
@@ -27,12 +31,12 @@ fn a_ticket_gets_its_result_once_and_a_late_one_is_a_stray() {
 #[test]
 fn an_abandoned_slot_is_held_until_its_result_came() {
     let mut slots = Slots::new(64);
-    let ids: Vec<_> = (0..64).map(|_| slots.open(None).unwrap()).collect();
+    let ids: Vec<_> = (0..64).map(|_| slots.open(None, &ticket()).unwrap()).collect();
     assert_eq!(slots.room(), 0);
-    assert_eq!(slots.open(None), None);
+    assert_eq!(slots.open(None, &ticket()), None);
     assert!(slots.abandon(ids[3]));
     assert!(!slots.abandon(ids[3]), "only once");
-    assert_eq!(slots.open(None), None);
+    assert_eq!(slots.open(None, &ticket()), None);
     assert!(matches!(slots.deliver(ids[3].user_data(), done(1)), Delivered::Dropped));
     assert_eq!(slots.room(), 1);
     slots.deliver(ids[4].user_data(), done(1));
@@ -46,7 +50,7 @@ fn an_abandoned_slot_is_held_until_its_result_came() {
 #[test]
 fn tagged_results_queue_in_the_order_in_which_they_came() {
     let mut slots = Slots::new(64);
-    let ids: Vec<_> = (0..5).map(|tag| slots.open(Some(tag)).unwrap()).collect();
+    let ids: Vec<_> = (0..5).map(|tag| slots.open(Some(tag), &ticket()).unwrap()).collect();
     for tag in [3, 0, 4] {
         assert!(matches!(slots.deliver(ids[tag].user_data(), done(0)), Delivered::Tagged));
     }
@@ -97,7 +101,7 @@ proptest! {
             match step {
                 Step::Open | Step::OpenTagged => {
                     let tag = matches!(step, Step::OpenTagged).then_some(number as u64);
-                    let id = slots.open(tag);
+                    let id = slots.open(tag, &ticket());
                     prop_assert_eq!(id.is_some(), held < 8);
                     held += u32::from(id.is_some());
                     issued.extend(id);

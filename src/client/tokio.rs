@@ -52,7 +52,7 @@ impl AsyncSession {
         let driver = session.event_driver()?;
         let turns = Turns {
             events: PolledFd::readable(duplicate(driver.events())?).map_err(failed)?,
-            socket: PolledFd::hang_up(duplicate(driver.socket())?).map_err(failed)?,
+            hang_up: PolledFd::readable(duplicate(driver.hang_up())?).map_err(failed)?,
             driver,
         };
         let turns = ::tokio::spawn(turns.run()).abort_handle();
@@ -85,7 +85,7 @@ enum News {
 struct Turns {
     driver: EventDriver,
     events: PolledFd,
-    socket: PolledFd,
+    hang_up: PolledFd,
 }
 
 impl Turns {
@@ -104,7 +104,7 @@ impl Turns {
     }
 
     fn poll_news(&self, context: &mut Context<'_>) -> Poll<io::Result<News>> {
-        match self.socket.poll(context) {
+        match self.hang_up.poll(context) {
             Poll::Ready(ended) => Poll::Ready(ended.map(|()| News::HangUp)),
             Poll::Pending => self.events.poll(context).map_ok(|()| News::Results),
         }

@@ -1,7 +1,14 @@
 //! Whom to call when something ended: a thread that parks, or a task of some executor.
 
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::task::Waker;
 use std::thread::Thread;
+
+use crate::host::futex::{self, FutexAddr};
+use crate::proto::layout::rings::RESULT_TAIL;
+use crate::shm::region::{ReadWrite, Region};
+use crate::shm::words::{ReadWords, WriteWords};
 
 /// A thread or a task that waits.
 #[derive(Clone, Debug)]
@@ -27,21 +34,40 @@ impl Waiter {
     }
 }
 
-/// What is to be done with waiters once no lock is held: a waker's drop may run anything too.
+/// What is to be done once no lock is held: a waker, and its drop too, may run anything.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
     /// To be called.
     pub(super) wake: Vec<Waiter>,
     /// To be dropped.
     pub(super) drop: Vec<Waiter>,
+    /// Fds of tickets that have ended.
+    pub(super) close: Vec<Arc<OwnedFd>>,
+    /// Rings whose tail nobody is to sleep on any more.
+    pub(super) rouse: Option<Region<ReadWrite>>,
+    /// The daemon may have said something of its own accord.
+    pub(super) listen: bool,
+    /// The socket has not been looked at for a while.
+    pub(super) look_at_socket: bool,
 }
 
 impl Calls {
-    /// Does it.
+    /// Calls, drops, closes and rouses.
     pub(super) fn make(&mut self) {
+        self.close.clear();
+        if let Some(rings) = self.rouse.take() {
+            rouse(&rings);
+        }
         for waiter in self.wake.drain(..) {
             waiter.wake();
         }
         self.drop.clear();
     }
+}
+
+/// Wakes whoever sleeps on the tail of rings that nobody serves any more, or is about to: the tail
+/// moves first.
+fn rouse(rings: &Region<ReadWrite>) {
+    rings.fetch_add32(RESULT_TAIL, 1);
+    while matches!(futex::wake_one(FutexAddr::new(rings.address(RESULT_TAIL))), Ok(true)) {}
 }

@@ -1,57 +1,113 @@
-//! The session's socket: requests out, their answers in.
+//! The session's connection: requests out, their answers in.
 //!
 //! A *turn* is one request and its answer. What always holds: one turn at a time, so that the
 //! answer read is the request's; an answer under another cookie belongs to a turn that was given
-//! up and is dropped. An ERROR that closes the session is remembered: it is the reason that every
-//! later call gives. SUBMIT's cookies count the accepted ones from 1; all others have the top bit.
+//! up and is dropped. SUBMIT's cookies count the accepted ones from 1; all others have the top bit.
+//!
+//! A daemon may be started anew behind the same socket. It says RESUMED then: a turn that still
+//! waits sends its request [`AGAIN`](crate::proto::message::AGAIN), and what is read after the
+//! notice was said by that *life* of the daemon.
+//!
+//! A daemon that comes back without the socket needs a new one: [`Wire::replace`]. The *epoch*
+//! counts them. An ERROR that closes the session is remembered: it is the reason that is given when
+//! the connection turns out to be gone.
 
-use std::io::{IoSlice, IoSliceMut};
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
-use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
-    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
-};
+use rustix::net::RecvFlags;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
+use super::socket::{self, Failed};
 use crate::core::error::{Error, ErrorCode, Result};
 use crate::core::time::MonoNs;
-use crate::host::clock;
 use crate::proto::entry::SubmitEntry;
-use crate::proto::limits::{MESSAGE_BYTES_MAX, SUBMIT_FDS_MAX};
-use crate::proto::message::{self, Opcode, REPLY, encode};
-use crate::proto::request::{Refusal, parse_reply, submit_tail};
-
-/// File descriptors that one answer can bring: WELCOME's five.
-const ANSWER_FDS_MAX: usize = 5;
+use crate::proto::limits::MESSAGE_BYTES_MAX;
+use crate::proto::message::{self, Opcode, REPLY, encode, mark_again, set_cookie};
+use crate::proto::request::{Refusal, parse_notice, parse_reply, submit_tail};
 
 /// Set in the cookies of all requests but SUBMIT.
 const OTHER_COOKIES: u64 = 1 << 63;
 
 /// A connection to the daemon.
 pub(crate) struct Wire {
-    socket: OwnedFd,
+    /// For who does not wait for a turn.
+    socket: Mutex<(u32, Arc<OwnedFd>)>,
     turn: Mutex<Turn>,
 }
 
 /// What the thread whose turn it is may touch.
-struct Turn {
+pub(crate) struct Turn {
+    socket: Arc<OwnedFd>,
+    epoch: u32,
     others: u64,
     submits: u64,
     record: Box<[u8]>,
-    /// Why the daemon closed the session, once it has said so.
-    farewell: Option<String>,
+    /// The ERROR with which the daemon closed the session, once it has.
+    farewell: Option<Refusal>,
+    /// Which life of the daemon said what was read last, once that matters.
+    life: u32,
 }
 
 /// An answer: the bytes after the header, and the fds that came along.
 pub(crate) struct Answer {
     pub(crate) body: Vec<u8>,
     pub(crate) fds: Vec<OwnedFd>,
+}
+
+/// Why a turn came to nothing.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    /// The connection is gone.
+    Gone(Gone),
+    /// The daemon's refusal, or anything else; the connection may go on.
+    Error(Error),
+}
+
+/// A connection that is gone, and what the daemon said last, where it said that it closes.
+#[derive(Clone, Debug)]
+pub(crate) struct Gone {
+    epoch: u32,
+    farewell: Option<Refusal>,
+}
+
+impl Gone {
+    /// A connection of which nothing else is known.
+    pub(crate) fn of(epoch: u32) -> Gone {
+        Gone { epoch, farewell: None }
+    }
+
+    /// Which connection.
+    pub(crate) fn epoch(&self) -> u32 {
+        self.epoch
+    }
+
+    /// The ERROR that closed it.
+    pub(crate) fn farewell(&self) -> Option<&Refusal> {
+        self.farewell.as_ref()
+    }
+
+    /// As the error of whoever needed it.
+    pub(crate) fn error(&self) -> Error {
+        closed(self.farewell.clone().map(|refusal| refused(refusal).to_string()).as_deref())
+    }
+}
+
+impl Fault {
+    /// As the error of whoever cannot do without.
+    pub(crate) fn into_error(self) -> Error {
+        match self {
+            Fault::Gone(gone) => gone.error(),
+            Fault::Error(error) => error,
+        }
+    }
+}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Fault {
+        Fault::Error(error)
+    }
 }
 
 impl Answer {
@@ -74,30 +130,30 @@ impl Answer {
 impl Wire {
     /// Connects to the daemon's socket at `path`.
     pub(crate) fn connect(path: &Path) -> Result<Wire> {
-        let fail = |what: &str, errno: Errno| {
-            let text = format!("{}: {what}: {errno}", path.display());
-            Error::new(ErrorCode::SocketUnavailable, text)
-        };
-        let socket = rustix::net::socket_with(
-            AddressFamily::UNIX,
-            SocketType::SEQPACKET,
-            SocketFlags::CLOEXEC,
-            None,
-        )
-        .map_err(|errno| fail("socket", errno))?;
-        let address = SocketAddrUnix::new(path).map_err(|errno| fail("path", errno))?;
-        retry(|| rustix::net::connect(&socket, &address)).map_err(|e| fail("connect", e))?;
-        Ok(Wire::over(socket))
+        Ok(Wire::over(socket::connect(path)?))
     }
 
     /// The wire over a socket that is connected already.
     pub(crate) fn over(socket: OwnedFd) -> Wire {
-        let record = vec![0; MESSAGE_BYTES_MAX].into_boxed_slice();
-        let turn = Turn { others: 0, submits: 0, record, farewell: None };
-        Wire { socket, turn: Mutex::new(turn) }
+        let socket = Arc::new(socket);
+        let turn = Turn {
+            socket: Arc::clone(&socket),
+            epoch: 0,
+            others: 0,
+            submits: 0,
+            record: vec![0; MESSAGE_BYTES_MAX].into_boxed_slice(),
+            farewell: None,
+            life: 0,
+        };
+        Wire { socket: Mutex::new((0, socket)), turn: Mutex::new(turn) }
     }
 
-    /// Sends a request and reads its answer, until `until` at the latest.
+    /// The next turn, when it comes.
+    pub(crate) fn turn(&self) -> MutexGuard<'_, Turn> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One turn: a request and its answer, until `until` at the latest.
     ///
     /// # Errors
     /// The daemon's own, `Disconnected` at the socket's end or at `until`, `SystemFailed`.
@@ -108,41 +164,53 @@ impl Wire {
         tail: &[u8],
         until: Option<MonoNs>,
     ) -> Result<Answer> {
-        let mut turn = self.turn();
-        turn.others += 1;
-        let cookie = turn.others | OTHER_COOKIES;
-        self.send(&turn, &encode(opcode as u16, cookie, body, tail), &[])?;
-        self.answer(&mut turn, opcode, cookie, until)
+        let request = encode(opcode as u16, 0, body, tail);
+        self.turn().request(opcode, request, &[], until).map_err(Fault::into_error)
     }
 
-    /// Sends tickets in one SUBMIT, with the fds that they name by index. All or none are taken.
-    pub(crate) fn submit(&self, entries: &[SubmitEntry], fds: &[BorrowedFd<'_>]) -> Result<()> {
-        let mut turn = self.turn();
-        let cookie = turn.submits + 1;
-        let body = message::Submit { tickets: entries.len() as u32, fds: fds.len() as u32 };
-        let record = encode(Opcode::Submit as u16, cookie, &body, submit_tail(entries));
-        self.send(&turn, &record, fds)?;
-        self.answer(&mut turn, Opcode::Submit, cookie, None)?.whole::<message::Submitted>()?;
-        turn.submits = cookie;
-        Ok(())
-    }
-
-    /// Why the daemon is gone, if it is: the socket's end is seen without waiting.
-    pub(crate) fn hung_up(&self) -> Option<Error> {
-        let mut fds = [PollFd::new(&self.socket, PollFlags::RDHUP)];
-        match poll(&mut fds, Some(&Timespec::default())) {
-            Ok(1) => {}
-            _ => return None,
+    /// What the daemon left, if it is gone: the socket's end is seen without waiting. None also
+    /// where a thread has its turn, for that one sees it by itself.
+    pub(crate) fn hung_up(&self) -> Option<Gone> {
+        let (epoch, socket) = self.socket();
+        if !socket::is_hung_up(&*socket) {
+            return None;
         }
-        // A thread in its turn sees the end by itself and remembers what the daemon said last.
         let mut turn = match self.turn.try_lock() {
             Ok(turn) => turn,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return Some(closed(None)),
+            Err(TryLockError::WouldBlock) => return None,
         };
-        // The rest of the socket's queue ends in EOF or an error, and is short: answers only.
-        while self.receive(&mut turn, RecvFlags::DONTWAIT).is_ok() {}
-        Some(closed(turn.farewell.as_deref()))
+        turn.listen();
+        (turn.epoch == epoch).then(|| turn.gone())
+    }
+
+    /// The socket, and which one it is.
+    pub(crate) fn socket(&self) -> (u32, Arc<OwnedFd>) {
+        self.socket.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Ends the connection: whoever waits for an answer learns that there is none.
+    pub(crate) fn hang_up(&self) {
+        let (_, socket) = self.socket();
+        // Forked children hold the socket too: closing it here would not end the connection.
+        let _ = rustix::net::shutdown(&*socket, rustix::net::Shutdown::Both);
+    }
+
+    /// Goes on over another connection, whose turns so far were its own; answers its epoch. `turn`
+    /// is this wire's.
+    pub(crate) fn replace(&self, turn: &mut Turn, by: Wire) -> u32 {
+        let new = by.turn.into_inner().unwrap_or_else(PoisonError::into_inner);
+        *turn = Turn { epoch: turn.epoch.wrapping_add(1), ..new };
+        let socket = (turn.epoch, Arc::clone(&turn.socket));
+        *self.socket.lock().unwrap_or_else(PoisonError::into_inner) = socket;
+        turn.epoch
+    }
+
+    /// Takes what the daemon said of its own accord, where no thread has its turn.
+    pub(crate) fn listen(&self) {
+        if let Ok(mut turn) = self.turn.try_lock() {
+            turn.listen();
+        }
     }
 
     /// Says something that has no answer worth waiting for.
@@ -150,126 +218,180 @@ impl Wire {
         let turn = self.turn();
         let record = encode(opcode as u16, OTHER_COOKIES, &(), &[]);
         // The socket is closed next, which says the same.
-        let _ = self.send(&turn, &record, &[]);
+        let _ = socket::send(&turn.socket, &record, &[]);
+    }
+}
+
+impl Turn {
+    /// Which life of the daemon said what was read last.
+    pub(crate) fn life(&self) -> u32 {
+        self.life
     }
 
-    fn turn(&self) -> MutexGuard<'_, Turn> {
-        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The life of the daemon that sent WELCOME.
+    pub(crate) fn begin_life(&mut self, life: u32) {
+        self.life = life;
     }
 
-    fn send(&self, turn: &Turn, record: &[u8], fds: &[BorrowedFd<'_>]) -> Result<()> {
-        let mut space =
-            [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(SUBMIT_FDS_MAX as usize))];
-        let mut control = SendAncillaryBuffer::new(&mut space);
-        if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {
-            let text = format!("message: {} file descriptors, at most {SUBMIT_FDS_MAX}", fds.len());
-            return Err(Error::new(ErrorCode::TooManyFds, text));
-        }
-        let sent = retry(|| {
-            let parts = [IoSlice::new(record)];
-            rustix::net::sendmsg(&self.socket, &parts, &mut control, SendFlags::NOSIGNAL)
-        });
-        match sent {
-            Ok(_) => Ok(()),
-            Err(Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN) => {
-                Err(closed(turn.farewell.as_deref()))
+    /// Sends an encoded request with a cookie of its own, and reads its answer, until `until` at
+    /// the latest.
+    ///
+    /// # Errors
+    /// The daemon's own, `Disconnected` at `until`, `SystemFailed`; [`Fault::Gone`].
+    pub(crate) fn request(
+        &mut self,
+        opcode: Opcode,
+        mut record: Vec<u8>,
+        fds: &[BorrowedFd<'_>],
+        until: Option<MonoNs>,
+    ) -> core::result::Result<Answer, Fault> {
+        self.others += 1;
+        let cookie = self.others | OTHER_COOKIES;
+        set_cookie(&mut record, cookie);
+        self.ask(&mut record, fds, opcode, cookie, until)
+    }
+
+    /// Sends tickets in one SUBMIT, with the fds that they name by index. All or none are taken.
+    /// Answers the cookie.
+    ///
+    /// # Errors
+    /// As [`Turn::request`].
+    pub(crate) fn submit(
+        &mut self,
+        entries: &[SubmitEntry],
+        fds: &[BorrowedFd<'_>],
+    ) -> core::result::Result<u64, Fault> {
+        let cookie = self.submits + 1;
+        let mut record = submission(cookie, entries, fds);
+        self.ask(&mut record, fds, Opcode::Submit, cookie, None)?.whole::<message::Submitted>()?;
+        self.submits = cookie;
+        Ok(cookie)
+    }
+
+    /// Sends tickets of an accepted SUBMIT to a life of the daemon that has not had it yet, for
+    /// the sake of their fds.
+    ///
+    /// # Errors
+    /// As [`Turn::request`].
+    pub(crate) fn submit_again(
+        &mut self,
+        cookie: u64,
+        entries: &[SubmitEntry],
+        fds: &[BorrowedFd<'_>],
+    ) -> core::result::Result<(), Fault> {
+        let mut record = submission(cookie, entries, fds);
+        mark_again(&mut record);
+        self.ask(&mut record, fds, Opcode::Submit, cookie, None)?.whole::<message::Submitted>()?;
+        Ok(())
+    }
+
+    /// Reads on until this life of the daemon has said that it goes on; false where it has not by
+    /// `until`.
+    ///
+    /// # Errors
+    /// As [`Turn::request`].
+    pub(crate) fn catch_up(
+        &mut self,
+        life: u32,
+        until: MonoNs,
+    ) -> core::result::Result<bool, Fault> {
+        // Lives rise by one and wrap after more restarts than there will be.
+        while self.life < life {
+            if !socket::await_record(&self.socket, until)? {
+                return Ok(false);
             }
-            Err(errno) => Err(system("sendmsg", errno)),
+            self.receive(RecvFlags::empty())?;
         }
+        Ok(true)
     }
 
-    /// Reads until the answer under `cookie` is there.
-    fn answer(
-        &self,
-        turn: &mut Turn,
+    /// Sends a request and reads until its answer is there. A life of the daemon that says RESUMED
+    /// in between gets it again.
+    fn ask(
+        &mut self,
+        record: &mut [u8],
+        fds: &[BorrowedFd<'_>],
         opcode: Opcode,
         cookie: u64,
         until: Option<MonoNs>,
-    ) -> Result<Answer> {
+    ) -> core::result::Result<Answer, Fault> {
+        self.send(record, fds)?;
         loop {
-            if let Some(until) = until {
-                self.await_record(opcode, until)?;
+            if let Some(until) = until
+                && !socket::await_record(&self.socket, until)?
+            {
+                let text = format!("{}: no answer in time", opcode.name());
+                return Err(Error::new(ErrorCode::Disconnected, text).into());
             }
-            let (bytes, fds) = self.receive(turn, RecvFlags::empty())?;
-            let (header, reply) = parse_reply(&turn.record[..bytes])?;
+            let life = self.life;
+            let Some((bytes, came)) = self.receive(RecvFlags::empty())? else { continue };
+            let (header, reply) = parse_reply(&self.record[..bytes])?;
+            if self.life != life {
+                // HELLO cannot be asked twice: whoever greets starts over.
+                if opcode == Opcode::Hello {
+                    return Err(Fault::Gone(self.gone()));
+                }
+                mark_again(record);
+                self.send(record, fds)?;
+            }
             if header.cookie != cookie {
                 continue;
             }
             let body = reply.map_err(refused)?.to_vec();
             if header.opcode != opcode as u16 | REPLY {
                 let text = format!("reply: opcode {:#x} answers {}", header.opcode, opcode.name());
-                return Err(Error::new(ErrorCode::BadMessage, text));
+                return Err(Error::new(ErrorCode::BadMessage, text).into());
             }
-            return Ok(Answer { body, fds });
+            return Ok(Answer { body, fds: came });
         }
     }
 
-    /// Returns when there is something to read.
-    fn await_record(&self, opcode: Opcode, until: MonoNs) -> Result<()> {
-        loop {
-            let left = until.since(clock::now());
-            let left = Timespec {
-                tv_sec: (left.0 / 1_000_000_000) as i64,
-                tv_nsec: (left.0 % 1_000_000_000) as _,
-            };
-            let mut fds = [PollFd::new(&self.socket, PollFlags::IN)];
-            match poll(&mut fds, Some(&left)) {
-                Ok(0) => {
-                    let text = format!("{}: no answer in time", opcode.name());
-                    return Err(Error::new(ErrorCode::Disconnected, text));
+    fn send(&self, record: &[u8], fds: &[BorrowedFd<'_>]) -> core::result::Result<(), Fault> {
+        socket::send(&self.socket, record, fds).map_err(|failed| self.fault(failed))
+    }
+
+    /// Reads one record into the turn's buffer, and notes what the daemon says of itself.
+    fn receive(
+        &mut self,
+        flags: RecvFlags,
+    ) -> core::result::Result<Option<(usize, Vec<OwnedFd>)>, Fault> {
+        let received = socket::receive(&self.socket, &mut self.record, flags);
+        let received = received.map_err(|failed| self.fault(failed))?;
+        if let Some((bytes, _)) = &received {
+            match parse_reply(&self.record[..*bytes]) {
+                Ok((_, Err(refusal))) if refusal.closes => self.farewell = Some(refusal),
+                Ok((header, Ok(body))) => {
+                    if let Some(resumed) = parse_notice(&header, body)? {
+                        self.life = resumed.generation;
+                    }
                 }
-                Ok(_) => return Ok(()),
-                Err(Errno::INTR) => {}
-                Err(errno) => return Err(system("poll", errno)),
+                _ => {}
             }
+        }
+        Ok(received)
+    }
+
+    /// Takes what is there: nobody waits for any of it.
+    fn listen(&mut self) {
+        while let Ok(Some(_)) = self.receive(RecvFlags::DONTWAIT) {}
+    }
+
+    fn fault(&self, failed: Failed) -> Fault {
+        match failed {
+            Failed::Gone => Fault::Gone(self.gone()),
+            Failed::Error(error) => Fault::Error(error),
         }
     }
 
-    /// Reads one record into the turn's buffer: its bytes and fds.
-    fn receive(&self, turn: &mut Turn, flags: RecvFlags) -> Result<(usize, Vec<OwnedFd>)> {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(ANSWER_FDS_MAX))];
-        let mut control = RecvAncillaryBuffer::new(&mut space);
-        let received = retry(|| {
-            let mut parts = [IoSliceMut::new(&mut turn.record)];
-            let flags = flags | RecvFlags::CMSG_CLOEXEC;
-            rustix::net::recvmsg(&self.socket, &mut parts, &mut control, flags)
-        });
-        let message = match received {
-            Ok(message) => message,
-            Err(Errno::CONNRESET) => return Err(closed(turn.farewell.as_deref())),
-            Err(errno) => return Err(system("recvmsg", errno)),
-        };
-        let mut fds = Vec::new();
-        for part in control.drain() {
-            if let RecvAncillaryMessage::ScmRights(rights) = part {
-                fds.extend(rights);
-            }
-        }
-        if message.bytes == 0 {
-            return Err(closed(turn.farewell.as_deref()));
-        }
-        if message.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
-            return Err(Error::new(ErrorCode::BadMessage, "reply: larger than any can be"));
-        }
-        turn.note_farewell(message.bytes);
-        Ok((message.bytes, fds))
+    /// That the connection is gone.
+    pub(crate) fn gone(&self) -> Gone {
+        Gone { epoch: self.epoch, farewell: self.farewell.clone() }
     }
 }
 
-impl Turn {
-    fn note_farewell(&mut self, bytes: usize) {
-        if let Ok((_, Err(refusal))) = parse_reply(&self.record[..bytes])
-            && refusal.closes
-        {
-            self.farewell = Some(refused(refusal).to_string());
-        }
-    }
-}
-
-impl AsFd for Wire {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
-    }
+fn submission(cookie: u64, entries: &[SubmitEntry], fds: &[BorrowedFd<'_>]) -> Vec<u8> {
+    let body = message::Submit { tickets: entries.len() as u32, fds: fds.len() as u32 };
+    encode(Opcode::Submit as u16, cookie, &body, submit_tail(entries))
 }
 
 /// The error of a session whose daemon closed it, for this reason.
@@ -290,15 +412,6 @@ fn refused(refusal: Refusal) -> Error {
         None => {
             let text = format!("error {}: {}", refusal.number, refusal.detail);
             Error::new(ErrorCode::NotSupported, text)
-        }
-    }
-}
-
-fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
-    loop {
-        match call() {
-            Err(Errno::INTR) => {}
-            done => return done,
         }
     }
 }

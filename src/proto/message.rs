@@ -348,6 +348,13 @@ pub fn resumed(generation: u32, last_cookie: u64) -> Vec<u8> {
     encode(RESUMED, 0, &Resumed { generation, reserved: 0, last_cookie }, &[])
 }
 
+/// Gives an encoded request another cookie.
+pub fn set_cookie(record: &mut [u8], cookie: u64) {
+    if let Some(field) = record.get_mut(8..16) {
+        field.copy_from_slice(&cookie.to_le_bytes());
+    }
+}
+
 /// Marks an encoded request as one that is sent [`AGAIN`].
 pub fn mark_again(record: &mut [u8]) {
     if let Some(flags) = record.get_mut(2..4) {
