@@ -23,6 +23,8 @@ pub mod fork;
 #[cfg(target_os = "linux")]
 pub mod futex;
 #[cfg(target_os = "linux")]
+pub mod held;
+#[cfg(target_os = "linux")]
 pub mod identity;
 #[cfg(target_os = "linux")]
 pub mod inherited;
