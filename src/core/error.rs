@@ -234,6 +234,9 @@ registry! {
     71 NotOperator Client, "<message>: uid <n> is neither root nor the daemon's user <m>",
         "A request that steers the daemon came from a user who may not.",
         "Run it as root, or as the user that the daemon runs as.";
+    72 BellFallback Nobody, "bell: <requested> is not available (<why>), <running> is used",
+        "Bells of the kind that was asked for cannot be relied on here and another kind is used.",
+        "Nothing is lost; a ring costs a little more. A newer kernel may do without.";
 }
 
 impl ErrorCode {

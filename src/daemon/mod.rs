@@ -1,6 +1,7 @@
 //! The daemon: desk, FILL and what they run on: glue between host and engine.
 
 pub mod allow;
+pub mod boot;
 pub mod cli;
 pub mod command;
 pub mod config;
@@ -11,5 +12,6 @@ pub mod log;
 pub mod memory;
 mod serve;
 pub mod store;
+pub mod trial;
 
 pub use serve::serve;

@@ -13,8 +13,8 @@ use super::config::{Config, Cpu};
 use super::desk::{Desk, Setup};
 use super::fill::Fill;
 use super::listen::Listener;
-use super::log;
 use super::store::{Inherited, Store};
+use super::{log, trial};
 use crate::core::error::{Error, ErrorCode, Result};
 use crate::core::kind::Resolved;
 use crate::core::time::DurNs;
@@ -36,20 +36,18 @@ pub fn serve(config: Config) -> Result<()> {
     log::start();
     let signals = Signals::block(&[libc::SIGTERM, libc::SIGINT, libc::SIGHUP])
         .map_err(|e| Error::new(ErrorCode::SystemFailed, format!("signals: {e}")))?;
-    let mut warnings = Vec::new();
-    if let Err(e) = fds::raise_nofile() {
-        let text = format!("RLIMIT_NOFILE: {e}");
-        warnings.push(Error::new(ErrorCode::PrivilegeMissing, text));
-    }
+    let mut warnings = Vec::from_iter(raise_nofile());
     let executor = kinds::resolve(config.daemon.executor.name(), config.daemon.strict)?;
     warnings.extend(executor.warning().into_iter().chain(kinds::exposed(executor.running)));
-    let bell = bell_kind(config.daemon.bell, &executor, &mut warnings);
+    let mut bell = bell_kind(config.daemon.bell, &executor, &mut warnings);
     let cpu = fill_cpu(config.daemon.cpu)?;
     let (allow, unknown) = Allow::resolve(&config.allow);
     warnings.extend(unknown);
     let inherited = Inherited::take()?;
     let store = Store::detect(config.daemon.fd_store);
     let listener = listen(inherited.listener, &config, &allow, &mut warnings)?;
+    let socket = &config.daemon.socket;
+    let to_try = trial::due(executor.running, socket, &mut bell, &mut warnings);
     inherited.broken.iter().for_each(|&serial| store.forget(serial));
     let (status, page, generation) = begin_status(inherited.status, &store, &executor.label())?;
     let (desk_end, fill_end) = command::queues(StatusReader::new(open_status(status.as_fd())?)?)?;
@@ -62,6 +60,7 @@ pub fn serve(config: Config) -> Result<()> {
         listener,
         store,
         kept: inherited.sessions,
+        to_try,
         end: desk_end,
         status,
         signals,
@@ -80,6 +79,12 @@ pub fn serve(config: Config) -> Result<()> {
     let ended = desk.run();
     let _ = thread.join();
     ended
+}
+
+/// Has this process open as many fds as it may; a warning where they are few.
+fn raise_nofile() -> Option<Error> {
+    let failed = fds::raise_nofile().err()?;
+    Some(Error::new(ErrorCode::PrivilegeMissing, format!("RLIMIT_NOFILE: {failed}")))
 }
 
 /// The listening socket: the service manager's, where it hands one over.
@@ -138,7 +143,7 @@ fn bell_kind(wanted: Option<BellKind>, executor: &Resolved, warnings: &mut Vec<E
         Some(BellKind::Futex) if !words => {
             let running = executor.running;
             let text = format!("bell: futex is not available ({running}), eventfd is used");
-            warnings.push(Error::new(ErrorCode::ParkFallback, text));
+            warnings.push(Error::new(ErrorCode::BellFallback, text));
             BellKind::Eventfd
         }
         Some(kind) => kind,

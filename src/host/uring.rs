@@ -16,6 +16,7 @@
 
 mod probe;
 mod setup;
+pub mod trial;
 
 use std::collections::HashMap;
 use std::io;

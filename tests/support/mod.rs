@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use parkd::daemon::boot::{BootNote, Known};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// How long anything may take before it counts as never.
@@ -113,12 +114,20 @@ impl Folder {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("parkd-{}-{number}", std::process::id()));
         fs::create_dir(&path).expect("a temporary folder");
-        Arc::new(Folder(path))
+        let folder = Folder(path);
+        folder.futexes(&Known::Sound);
+        Arc::new(folder)
     }
 
     /// Where daemons of this folder listen.
     pub fn socket(&self) -> PathBuf {
         self.0.join("socket")
+    }
+
+    /// Has its daemons know this of futex wakes, so that they need not try.
+    pub fn futexes(&self, known: &Known) {
+        let note = BootNote::beside(&self.socket()).expect("this boot's name");
+        note.write(known).expect("a file beside the socket");
     }
 
     /// A file of this folder.
@@ -157,14 +166,21 @@ impl Daemon {
 
     /// Starts a daemon, whatever becomes of it.
     pub fn launch(folder: &Arc<Folder>, executor: &Executor, config: &str) -> Daemon {
+        let program = Command::new(env!("CARGO_BIN_EXE_parkd"));
+        let head = format!("executor = {:?}\nstrict = true\n", executor.name);
+        Daemon::launch_as(program, folder, &(head + config))
+    }
+
+    /// As [`Daemon::launch`], by this program, which takes the daemon's arguments. `config` goes on
+    /// in `[daemon]`, where only the socket is set.
+    pub fn launch_as(mut program: Command, folder: &Arc<Folder>, config: &str) -> Daemon {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let (file, log) = (folder.file(&format!("{number}.toml")), folder.file("log"));
         let log = log.with_extension(number.to_string());
-        let (socket, name) = (folder.socket(), executor.name);
-        let head = format!("[daemon]\nsocket = {socket:?}\nexecutor = {name:?}\nstrict = true\n");
+        let head = format!("[daemon]\nsocket = {:?}\n", folder.socket());
         fs::write(&file, head + config).expect("a configuration");
-        let child = Command::new(env!("CARGO_BIN_EXE_parkd"))
+        let child = program
             .args(["serve", "--config"])
             .arg(&file)
             .env_remove("PARKD_LOG")

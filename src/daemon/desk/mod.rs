@@ -20,6 +20,7 @@ mod recover;
 mod replies;
 mod requests;
 mod status;
+mod trial;
 mod wire;
 
 use std::collections::{HashMap, VecDeque};
@@ -35,6 +36,7 @@ use super::command::{Command, DeskEnd, Seat};
 use super::config::Config;
 use super::listen::Listener;
 use super::store::{Kept, Store};
+use super::trial::{Due, Trial};
 use crate::core::error::{Error, ErrorCode, Result};
 use crate::core::time::{DurNs, MonoNs};
 use crate::engine;
@@ -65,6 +67,8 @@ pub struct Setup {
     pub store: Store,
     /// Sessions that an earlier life of the daemon left.
     pub kept: Vec<Kept>,
+    /// What is to be tried once it is ready.
+    pub to_try: Option<Due>,
     /// The queues to FILL.
     pub end: DeskEnd,
     /// The status page.
@@ -110,6 +114,7 @@ pub struct Desk {
     /// DRAIN was asked for.
     draining: bool,
     stopping: bool,
+    trial: Option<Trial>,
     ended: Option<Option<Error>>,
 }
 
@@ -144,6 +149,7 @@ impl Desk {
             started: clock::now(),
             draining: false,
             stopping: false,
+            trial: None,
             ended: None,
             setup,
         })
@@ -162,6 +168,7 @@ impl Desk {
                     Source::Listener => self.accept(),
                     Source::Fill => self.replies(),
                     Source::Signals => self.signal(),
+                    Source::Trial => self.tried(),
                     Source::Peer(serial) => self.peer_event(serial, flags),
                     Source::Process(serial) => self.process_ended(serial),
                     Source::Barrier(serial) => self.kept(serial),
@@ -183,6 +190,9 @@ impl Desk {
         let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
         let (sessions, generation) = (self.session_count(), self.setup.generation);
         tracing::info!(generation, sessions, "ready");
+        if let Some(due) = self.setup.to_try.take() {
+            self.try_futexes(due);
+        }
         Ok(())
     }
 

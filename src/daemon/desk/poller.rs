@@ -20,6 +20,8 @@ pub enum Source {
     Listener,
     Fill,
     Signals,
+    /// The futex trial is over.
+    Trial,
     Peer(u32),
     /// The process behind a peer.
     Process(u32),
@@ -36,6 +38,7 @@ impl Source {
             Source::Peer(serial) => (3, serial),
             Source::Process(serial) => (4, serial),
             Source::Barrier(serial) => (5, serial),
+            Source::Trial => (6, 0),
         };
         EventData::new_u64(kind << 32 | u64::from(serial))
     }
@@ -49,6 +52,7 @@ impl Source {
             3 => Source::Peer(serial),
             4 => Source::Process(serial),
             5 => Source::Barrier(serial),
+            6 => Source::Trial,
             _ => return None,
         })
     }
