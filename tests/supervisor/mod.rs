@@ -70,18 +70,24 @@ pub struct Supervisor {
     watched: Arc<Watched>,
     manager: Option<JoinHandle<()>>,
     folder: Arc<Folder>,
+    unit: Unit,
 }
 
 impl Supervisor {
     /// Starts the unit's first life. Its socket and its log are in `folder`.
     pub fn start(folder: &Arc<Folder>, unit: Unit) -> Supervisor {
         let watched = Arc::new(Watched::new());
-        let manager = Manager::new(folder, unit, watched.clone());
+        let manager = Manager::new(folder, unit.clone(), watched.clone());
         let manager = std::thread::Builder::new()
             .name("supervisor".to_owned())
             .spawn(move || manager.run())
             .expect("a thread");
-        Supervisor { watched, manager: Some(manager), folder: folder.clone() }
+        Supervisor { watched, manager: Some(manager), folder: folder.clone(), unit }
+    }
+
+    /// What it runs.
+    pub fn unit(&self) -> &Unit {
+        &self.unit
     }
 
     /// Where clients connect.
