@@ -1,5 +1,7 @@
 //! `parkd demo` as a user runs it: real processes, and what it says and leaves behind.
 
+pub mod support;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::process::{Child, Command, Output, Stdio};
@@ -7,6 +9,12 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+
+use support::Executor;
+
+for_each_executor! {
+    every_number_gets_its_one_answer_and_stdout_is_one_object,
+}
 
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -61,9 +69,9 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-#[test]
-fn every_number_gets_its_one_answer_and_stdout_is_one_object() {
-    let output = demo(&["--seconds", "1", "--json"]).wait_with_output().unwrap();
+fn every_number_gets_its_one_answer_and_stdout_is_one_object(executor: &Executor) {
+    let args = ["--seconds", "1", "--json", "--executor", executor.name];
+    let output = demo(&args).wait_with_output().unwrap();
     assert!(output.status.success(), "{}", stderr(&output));
     let record: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(
@@ -81,7 +89,7 @@ fn every_number_gets_its_one_answer_and_stdout_is_one_object() {
             "baselines"
         ])
     );
-    assert!(!record["executor"].as_str().unwrap().is_empty());
+    assert_eq!(record["executor"], executor.name);
     assert_eq!(record["clients"], 4);
     // 4 streams of 1 ms, one of 50 us, one of 10 ms: a second of each, give or take the jitter.
     let tickets = record["tickets"].as_u64().unwrap();
@@ -184,7 +192,7 @@ fn children_do_not_outlive_a_killed_parent() {
 
 #[test]
 fn nonsense_is_refused() {
-    for args in [["--seconds", "0"], ["--clients", "65"], ["--clients", "x"]] {
+    for args in [["--seconds", "0"], ["--clients", "65"], ["--clients", "x"], ["--executor", "x"]] {
         let output = demo(&args).wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{args:?}");
     }

@@ -11,6 +11,8 @@ mod source;
 mod arrows;
 #[path = "tidy/documents.rs"]
 mod documents;
+#[path = "tidy/executors.rs"]
+mod executors;
 #[path = "tidy/safety.rs"]
 mod safety;
 #[path = "tidy/text.rs"]

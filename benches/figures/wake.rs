@@ -24,6 +24,7 @@ pub fn run() -> Result<Vec<Figure>, String> {
         let setting = Setting {
             executable: Path::new(env!("CARGO_BIN_EXE_parkd")),
             way,
+            executor: None,
             workload: Workload::Steady,
             clients: 1,
             seconds: SECONDS,

@@ -27,6 +27,11 @@ pub use error::DemoError;
 pub use parent::Folder;
 pub use waiting::Way;
 
+use crate::host::kinds;
+
+/// The executors that the daemon may be asked for.
+const EXECUTORS: [&str; 3] = [kinds::IO_URING, kinds::GPU_REACTOR, kinds::NAIVE];
+
 /// What `parkd demo` takes.
 #[derive(Args, Clone, Debug)]
 pub struct DemoArgs {
@@ -38,6 +43,9 @@ pub struct DemoArgs {
     #[arg(long, value_name = "N", default_value_t = workload::CLIENTS,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(workload::CLIENTS_MAX)))]
     pub clients: u32,
+    /// What drives the daemon, and nothing else; left out: the best that works here
+    #[arg(long, value_name = "NAME", value_parser = EXECUTORS)]
+    pub executor: Option<String>,
     /// Print one JSON object, and nothing else
     #[arg(long)]
     pub json: bool,

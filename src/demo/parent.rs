@@ -35,6 +35,7 @@ pub(super) fn run(args: &DemoArgs) -> Result<bool, DemoError> {
         let setting = Setting {
             executable: &executable,
             way,
+            executor: args.executor.as_deref(),
             workload: Workload::Mixed,
             clients: args.clients,
             seconds: args.seconds,

@@ -41,6 +41,8 @@ pub struct Setting<'a> {
     pub executable: &'a Path,
     /// How the clients wait.
     pub way: Way,
+    /// The daemon's executor, and no other; none: the best that works here.
+    pub executor: Option<&'a str>,
     /// For what.
     pub workload: Workload,
     /// How many there are, at least 1.
@@ -107,8 +109,10 @@ impl Run<'_> {
         let folder = self.setting.folder;
         let (config, socket) = (folder.join("parkd.toml"), folder.join("parkd.sock"));
         let socket = text(&socket)?;
+        let strict = |name| format!("executor = {name:?}\nstrict = true\n");
+        let chosen = self.setting.executor.map(strict).unwrap_or_default();
         let lines = format!(
-            "[daemon]\nsocket = {socket:?}\n\n[allow]\ngroups = []\n\n\
+            "[daemon]\nsocket = {socket:?}\n{chosen}\n[allow]\ngroups = []\n\n\
              [[device]]\nname = \"{DEVICE}\"\nkind = \"soft\"\n"
         );
         fs::write(&config, lines).map_err(|error| DemoError::io("parkd.toml", error))?;
