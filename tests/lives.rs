@@ -10,6 +10,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use parkd::core::error::ErrorCode;
 use parkd::proto::entry::Status;
 use parkd::proto::layout::armed;
 use parkd::proto::message::{self, LaneOpened, Opcode, OpenLane, Resumed, Submitted};
@@ -25,6 +26,7 @@ for_each_executor!(
     an_fd_that_is_sent_again_is_waited_for,
     a_stop_in_order_is_a_pause_too,
     a_session_that_ends_is_not_kept,
+    shared_lanes_outlive_the_daemon,
 );
 
 fn start(executor: &Executor) -> (Arc<Folder>, Supervisor) {
@@ -167,4 +169,47 @@ fn a_session_that_ends_is_not_kept(executor: &Executor) {
     let session = Session::open(&supervisor.socket());
     drop(session);
     until("the store empties", || (names() == ["status"]).then_some(()));
+}
+
+fn shared_lanes_outlive_the_daemon(executor: &Executor) {
+    let (_folder, supervisor) = start(executor);
+    let owner = Session::open(&supervisor.socket());
+    let lane = owner.lane(64).lane;
+    let capability = owner.share(lane);
+    let mut waiter = Session::open(&supervisor.socket());
+    waiter.lane(64);
+    let redeemed = waiter.redeem(capability).lane;
+    waiter.submit(&[word(redeemed, 1, 1), word(redeemed, 2, 2), word(redeemed, 9, 3)], &[]);
+    for (number, life) in (1..).zip(["the second", "the third"]) {
+        supervisor.kill();
+        owner.store(lane, number);
+        resumed(&owner);
+        resumed(&waiter);
+        assert_eq!(waiter.outcome(), (number, Status::Done), "{life}");
+        assert_eq!(owner.share(lane), capability, "{life}");
+    }
+    // A REDEEM whose answer was lost answers the same lane.
+    let again = |waiter: &Session| {
+        let mut record =
+            message::encode(Opcode::Redeem as u16, 7, &message::Redeem { capability }, &[]);
+        message::mark_again(&mut record);
+        waiter.wire.send(&record);
+        let reply = waiter.wire.receive().expect("an answer");
+        reply.parts::<message::Redeemed>().0
+    };
+    let found = again(&waiter);
+    assert_eq!((found.lane, found.width, found.value), (redeemed, 64, 2));
+    // An owner that dies while nobody serves it is a producer that died.
+    supervisor.kill();
+    drop(owner);
+    resumed(&waiter);
+    let result = waiter.result();
+    assert_eq!((result.user_data, result.status), (3, Status::ProducerDied as u8));
+    assert_eq!(waiter.try_redeem(capability).code(), ErrorCode::NoSuchCapability);
+    supervisor.kill();
+    resumed(&waiter);
+    waiter.submit(&[word(redeemed, 9, 4)], &[]);
+    assert_eq!(waiter.outcome(), (4, Status::ProducerDied));
+    waiter.still();
+    assert_eq!(supervisor.seen().complaints, Vec::<String>::new());
 }

@@ -123,6 +123,12 @@ fn messages_lie_as_the_page_says() {
     check("#### SUBMIT", submit, fields!(BODY, message::Submitted { tickets, free }));
     check("#### CANCEL", fields!(BODY, message::Cancel { user_data }), vec![]);
     check("#### FAIL", fields!(BODY, message::Fail { lane, code }), vec![]);
+    let share = fields!(BODY, message::Share { lane, reserved });
+    check("#### SHARE", share, fields!(BODY, message::Shared { capability }));
+    let redeem = fields!(BODY, message::Redeem { capability });
+    let redeemed = fields!(BODY, message::Redeemed { lane, width, bell, reserved, value });
+    check("#### REDEEM", redeem, redeemed);
+    check("#### REVOKE", fields!(BODY, message::Revoke { lane, reserved }), vec![]);
     let status = fields!(BODY, message::StatusRequest { reserved });
     check("#### STATUS", status, fields!(BODY, message::StatusText { bytes, reserved }));
     let drain = fields!(BODY, message::Drain { timeout_ms, reserved });

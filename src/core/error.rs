@@ -237,6 +237,18 @@ registry! {
     72 BellFallback Nobody, "bell: <requested> is not available (<why>), <running> is used",
         "Bells of the kind that was asked for cannot be relied on here and another kind is used.",
         "Nothing is lost; a ring costs a little more. A newer kernel may do without.";
+    73 NoSuchCapability Client, "the capability is not known, or was revoked",
+        "REDEEM came with a capability that shares no lane: wrong, revoked, or its owner is gone.",
+        "Have the lane's owner share it again, and hand over what it gets.";
+    74 NotOwner Client, "<message>: lane <n> was redeemed, it is its owner's",
+        "A session asked for something that only the session may that opened the lane.",
+        "Ask for it in the session that opened the lane.";
+    75 LaneRevoked Nobody, "the lane's owner has revoked it",
+        "A ticket waits for a lane that was redeemed, and its owner has taken the capability back.",
+        "Nothing: have the owner share the lane again if there is more to wait for.";
+    76 RateExceeded Client, "uid <n>: <what>, at most <limit> a second: again in <ms> ms",
+        "One user did more of something in a short time than a second allows.",
+        "Wait as long as the text and the value say, or raise the limit that the text names.";
 }
 
 impl ErrorCode {

@@ -17,7 +17,7 @@ use crate::core::bands::Bands;
 use crate::core::error::{Error, ErrorCode, Result};
 use crate::core::line::Width;
 use crate::core::time::MonoNs;
-use crate::engine::{Prepared, Refusal, Retired, Stats};
+use crate::engine::{Prepared, Redemption, Refusal, Retired, Stats};
 use crate::host::fds::FdKind;
 use crate::proto::entry::SubmitEntry;
 use crate::proto::limits::COMMANDS_MAX;
@@ -82,6 +82,12 @@ pub enum Ask {
     Cancel(u64),
     /// FAIL.
     Fail(u32, u32),
+    /// SHARE: lane, and the capability that it gets if it has none.
+    Share(u32, u128),
+    /// REDEEM: the owner and its lane, where the capability is known, and the capability.
+    Redeem(Option<(Seat, u32)>, u128),
+    /// REVOKE.
+    Revoke(u32),
     /// STATUS.
     Counters,
 }
@@ -96,6 +102,8 @@ pub enum Command {
     Request(Seat, Asked, Ask),
     /// Take no new tickets; answer once none is outstanding, or end the rest at this time.
     Drain(Seat, Asked, MonoNs),
+    /// Every recovered session is there: look for the owners of redeemed lanes.
+    Relink,
     /// End every ticket with `ShuttingDown`, then yourself.
     Stop,
     /// End yourself; a next life goes on.
@@ -106,6 +114,12 @@ pub enum Command {
 pub enum Answer {
     /// The lane, its device and its present number.
     LaneOpened(u32, u32, u64),
+    /// The lane, and the capability that it has.
+    Shared(u32, u128),
+    /// What was redeemed.
+    Redeemed(Redemption),
+    /// The lane, whose capability is dead.
+    Revoked(u32),
     /// CLOSE_LANE, CANCEL or FAIL was done.
     Done,
     /// The plan's id.

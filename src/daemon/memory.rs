@@ -26,6 +26,8 @@ pub struct Memory {
     /// The bells, read-only.
     pub bells: BellsView<Region<ReadOnly>>,
     lanes: LanesView<Region<ReadOnly>>,
+    /// By lane: the word of another session that it shows, if it does.
+    borrowed: Vec<Option<(LanesView<Region<ReadOnly>>, u32)>>,
     submissions: SubmitConsumer<Region<ReadWrite>>,
     results: ResultProducer<Region<ReadWrite>>,
 }
@@ -83,6 +85,7 @@ impl Made {
             memory: Memory {
                 bells: BellsView::new(lanes.clone())?,
                 lanes: LanesView::new(lanes, params.lanes)?,
+                borrowed: Vec::new(),
                 submissions: SubmitConsumer::new(rings.clone(), sizes)?,
                 results: ResultProducer::new(rings, sizes)?,
             },
@@ -110,7 +113,20 @@ impl Ports for Memory {
     type Table = Table;
 
     fn lane_word(&self, lane: u32) -> u64 {
-        self.lanes.load(lane)
+        match self.borrowed.get(lane as usize) {
+            Some(Some((lanes, lane))) => lanes.load(*lane),
+            _ => self.lanes.load(lane),
+        }
+    }
+    fn borrow_lane(&mut self, lane: u32, owner: &Memory, owner_lane: u32) {
+        let at = lane as usize;
+        self.borrowed.resize(self.borrowed.len().max(at + 1), None);
+        self.borrowed[at] = Some((owner.lanes.clone(), owner_lane));
+    }
+    fn give_back_lane(&mut self, lane: u32) {
+        if let Some(borrowed) = self.borrowed.get_mut(lane as usize) {
+            *borrowed = None;
+        }
     }
     fn submissions(&self, head: u32) -> Result<u32> {
         self.submissions.pending(head)

@@ -1,6 +1,7 @@
 //! What the engine's tests stand on: one session over plain cells, and a clock in hand.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use crate::core::bands::Bands;
@@ -25,6 +26,8 @@ pub struct Shared {
     pub result_tail: Cell<u32>,
     pub result_head: Cell<u32>,
     pub armed: Cell<u32>,
+    /// By lane: whose word it shows.
+    pub borrowed: RefCell<BTreeMap<u32, (Rc<Shared>, u32)>>,
 }
 
 impl Shared {
@@ -67,7 +70,16 @@ impl AsMut<[u8]> for Memory {
 impl Ports for Rc<Shared> {
     type Table = Memory;
     fn lane_word(&self, lane: u32) -> u64 {
-        self.words.borrow()[lane as usize]
+        match self.borrowed.borrow().get(&lane) {
+            Some((owner, lane)) => owner.words.borrow()[*lane as usize],
+            None => self.words.borrow()[lane as usize],
+        }
+    }
+    fn borrow_lane(&mut self, lane: u32, owner: &Self, owner_lane: u32) {
+        self.borrowed.borrow_mut().insert(lane, (Rc::clone(owner), owner_lane));
+    }
+    fn give_back_lane(&mut self, lane: u32) {
+        self.borrowed.borrow_mut().remove(&lane);
     }
     fn submissions(&self, head: u32) -> Result<u32> {
         let pending = self.submit_tail.get().wrapping_sub(head);

@@ -8,6 +8,7 @@
 use alloc::format;
 
 use super::engine::Refusal;
+use super::lane::Over;
 use super::ports::{Effect, Ports};
 use super::publish::End;
 use super::session::{Context, Session, no_such_lane};
@@ -233,13 +234,13 @@ impl<P: Ports> Session<P> {
     /// so does what is submitted later, until the lane is opened anew.
     ///
     /// # Errors
-    /// `NoSuchLane`.
+    /// `NoSuchLane`, `NotOwner`.
     pub fn fail_lane(&mut self, cx: &mut Context<'_>, lane: u32, code: u32) -> Result<()> {
-        let entry = self.open_lane_at(lane)?;
-        entry.failed = Some(code);
-        self.table.parts().lanes[lane as usize].fail(code);
-        self.look_at_lane(cx, lane);
-        self.finish_lane(cx, lane, End::without(Status::DeviceFailed, code));
+        let shared = self.own_lane_at(lane, "FAIL")?.shared.is_some();
+        self.end_lane(cx, lane, Over::Failed(code));
+        if shared {
+            cx.shares.tell(self.number, lane, Over::Failed(code));
+        }
         Ok(())
     }
 
@@ -251,6 +252,7 @@ impl<P: Ports> Session<P> {
         self.open_lane_at(lane)?.open = false;
         self.finish_lane(cx, lane, End::without(Status::Cancelled, 0));
         self.table.parts().lanes[lane as usize].close();
+        self.close_share(cx, lane);
         Ok(())
     }
 }

@@ -15,6 +15,7 @@ use super::ports::{Effect, Ports};
 use super::prepared::{Prepared, Retired};
 use super::publish::End;
 use super::session::{Context, HotLane, Session};
+use super::sharing::Shares;
 use super::stats::Stats;
 use crate::core::bands::Bands;
 use crate::core::error::{Error, ErrorCode};
@@ -40,7 +41,7 @@ impl From<Error> for Refusal {
 /// The engine.
 pub struct Engine<P: Ports> {
     config: Config,
-    sessions: Vec<Option<Box<Session<P>>>>,
+    pub(super) sessions: Vec<Option<Box<Session<P>>>>,
     schedule: Heap,
     hot: Vec<HotLane>,
     hot_since: MonoNs,
@@ -48,6 +49,7 @@ pub struct Engine<P: Ports> {
     published: Vec<u16>,
     effects: Vec<Effect>,
     accounts: Accounts,
+    pub(super) shares: Shares,
     sharers: u32,
     lead: DurNs,
     stats: Stats,
@@ -80,6 +82,7 @@ impl<P: Ports> Engine<P> {
             published: Vec::with_capacity(slots as usize),
             effects: Vec::with_capacity(256),
             accounts: Accounts::default(),
+            shares: Shares::default(),
             sharers: 0,
             lead: DurNs::ZERO,
             stats: Stats::default(),
@@ -141,7 +144,7 @@ impl<P: Ports> Engine<P> {
     }
 
     /// Runs `work` on a session, then files it under its next due time.
-    fn with<R>(
+    pub(super) fn with<R>(
         &mut self,
         slot: u16,
         now: MonoNs,
@@ -157,12 +160,16 @@ impl<P: Ports> Engine<P> {
             accounts: &mut self.accounts,
             hot: &mut self.hot,
             dirty: &mut self.dirty,
+            shares: &mut self.shares,
             sharers: &mut self.sharers,
         };
         let result = work(session, &mut cx);
         let (due, scheduled) = (session.next_due(), session.scheduled);
         if due != scheduled {
             self.reschedule(slot, due);
+        }
+        if self.shares.has_news() {
+            self.spread(now);
         }
         Some(result)
     }
@@ -181,7 +188,7 @@ impl<P: Ports> Engine<P> {
     }
 
     /// Runs `work` on a session; `Disconnected` when the slot has none.
-    fn command<R>(
+    pub(super) fn command<R>(
         &mut self,
         slot: u16,
         now: MonoNs,
@@ -213,7 +220,8 @@ impl<P: Ports> Engine<P> {
         self.with(slot, now, |session, _| session.opened_by(cookie)).flatten()
     }
 
-    /// Closes a lane; its tickets end with `Cancelled`.
+    /// Closes a lane; its tickets end with `Cancelled`, those of lanes that were redeemed from it
+    /// with `ProducerDied`.
     ///
     /// # Errors
     /// `NoSuchLane`.
@@ -268,10 +276,10 @@ impl<P: Ports> Engine<P> {
         self.command(slot, now, |session, cx| Ok(session.cancel(cx, user_data)?))
     }
 
-    /// Posts a producer's failure on a lane.
+    /// Posts a producer's failure on a lane, and on those that were redeemed from it.
     ///
     /// # Errors
-    /// `NoSuchLane`.
+    /// `NoSuchLane`, `NotOwner`.
     pub fn fail(
         &mut self,
         slot: u16,
@@ -287,9 +295,11 @@ impl<P: Ports> Engine<P> {
         self.with(slot, now, |session, cx| session.drain(cx)).unwrap_or(false)
     }
 
-    /// The session's bell of a device rang, or all its lanes should be looked at (`None`).
+    /// The session's bell of a device rang, or all its lanes should be looked at (`None`); so are
+    /// those that others have redeemed from it.
     pub fn look(&mut self, slot: u16, device: Option<u32>, now: MonoNs) {
         self.with(slot, now, |session, cx| session.look_at_device(cx, device));
+        self.look_at_redeemed(slot, device, now);
     }
 
     /// An fd ticket's poll ended: `code` 0 is done with the events `seen`, else the fd's error.

@@ -7,10 +7,13 @@
 
 use super::heap::{Heap, Link};
 use super::ports::Ports;
+use super::publish::End;
+use crate::core::error::ErrorCode;
 use crate::core::line::Width;
 use crate::core::plan::{Plan, Predict};
 use crate::core::step::Wait;
 use crate::core::time::{DurNs, MonoNs};
+use crate::proto::entry::Status;
 
 /// How a lane's head is waited for now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +33,41 @@ pub enum Mode {
 /// Marks a lane that stands in no list.
 pub const NOWHERE: u32 = u32::MAX;
 
+/// Why no number of a lane comes any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Over {
+    /// Its producer posted this code.
+    Failed(u32),
+    /// The session that owns it is gone, or has closed it.
+    OwnerDied,
+    /// Its owner has revoked it.
+    Revoked,
+}
+
+impl Over {
+    /// How tickets end whose number was not reached; `last` is the lane's.
+    pub fn end(self, last: u64) -> End {
+        match self {
+            Over::Failed(code) => End::without(Status::DeviceFailed, code),
+            Over::OwnerDied => End { seen: last, ..End::without(Status::ProducerDied, 0) },
+            Over::Revoked => End::without(Status::Refused, ErrorCode::LaneRevoked.number().into()),
+        }
+    }
+}
+
+/// Where a lane comes from that was redeemed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Redeemed {
+    /// The number of its owner's session.
+    pub owner: u32,
+    /// Its index there.
+    pub lane: u32,
+    /// What it was redeemed with.
+    pub capability: u128,
+    /// An earlier life of the daemon left it, and its owner has not been looked for yet.
+    pub absent: bool,
+}
+
 /// A lane.
 #[derive(Clone, Copy, Debug)]
 pub struct Lane {
@@ -39,8 +77,14 @@ pub struct Lane {
     pub width: Width,
     /// Index of its device.
     pub device: u32,
-    /// The code that its producer posted.
-    pub failed: Option<u32>,
+    /// Why no number comes any more.
+    pub over: Option<Over>,
+    /// Where it comes from, if it is not the session's own.
+    pub redeemed: Option<Redeemed>,
+    /// Of a redeemed lane: its last number, once its word is out of reach.
+    pub last: Option<u64>,
+    /// What shares it.
+    pub shared: Option<u128>,
     /// Its tickets, first to be reached first.
     pub order: Heap,
     /// The number from which the order counts: the lane's when the first ticket joined.
@@ -88,7 +132,10 @@ impl Lane {
             open: false,
             width: Width::W64,
             device: 0,
-            failed: None,
+            over: None,
+            redeemed: None,
+            last: None,
+            shared: None,
             order: Heap::default(),
             base: 0,
             head_target: 0,
@@ -117,9 +164,14 @@ impl Lane {
         }
     }
 
+    /// Its number now.
+    pub fn word(&self, ports: &impl Ports, index: u32) -> u64 {
+        self.last.unwrap_or_else(|| ports.lane_word(index))
+    }
+
     /// One look at `now`: the word, if it has reached the head's target.
     pub fn look(&mut self, ports: &impl Ports, index: u32, now: MonoNs) -> Option<u64> {
-        let word = ports.lane_word(index);
+        let word = self.word(ports, index);
         if self.width.reached(word, self.head_target) {
             return Some(word);
         }

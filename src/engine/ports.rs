@@ -12,6 +12,13 @@ pub trait Ports {
     /// The number in a lane's completion word, read with Acquire.
     fn lane_word(&self, lane: u32) -> u64;
 
+    /// Has `lane` show the word of a lane of another session from here on. Whatever that lies in
+    /// stays as long.
+    fn borrow_lane(&mut self, lane: u32, owner: &Self, owner_lane: u32);
+
+    /// Has `lane` show its own word again.
+    fn give_back_lane(&mut self, lane: u32);
+
     /// Entries that the client has put into the submission ring past `head`.
     ///
     /// # Errors

@@ -58,6 +58,19 @@ impl<P: Ports> Prepared<P> {
         Session::restore(slot, ports, table, config).map(|s| Prepared(Box::new(s)))
     }
 
+    /// Gives the session the number by which tables name it, in all lives of the daemon: not 0,
+    /// and no other session's.
+    pub fn numbered(mut self, number: u32) -> Prepared<P> {
+        self.0.number = number;
+        self
+    }
+
+    /// The lanes that it shares, with their capabilities.
+    pub fn shared(&self) -> impl Iterator<Item = (u32, u128)> + '_ {
+        let lanes = (0..).zip(&self.0.lanes).filter(|(_, lane)| lane.open);
+        lanes.filter_map(|(at, lane)| Some((at, lane.shared?)))
+    }
+
     /// The head of the session's table.
     pub fn header(&mut self) -> &mut TableHeader {
         self.0.table.parts().header

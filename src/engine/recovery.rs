@@ -12,7 +12,7 @@
 use alloc::format;
 
 use super::config::Config;
-use super::lane::Lane;
+use super::lane::{Lane, Over, Redeemed};
 use super::ports::Ports;
 use super::prepared::SessionParams;
 use super::publish::End;
@@ -102,8 +102,18 @@ impl<P: Ports> Session<P> {
             if record.device >= DEVICES_MAX {
                 return Err(bad("a lane's device"));
             }
-            let failed = (record.failed != 0).then_some(record.code);
-            *lane = Lane { open: true, width, device: record.device, failed, ..Lane::closed() };
+            let over = record.over().map_err(|_| bad("a lane's end"))?;
+            let open = Lane { open: true, width, device: record.device, over, ..Lane::closed() };
+            let capability = u128::from_le_bytes(record.capability);
+            *lane = match record.owner {
+                0 => Lane { shared: (record.shared != 0).then_some(capability), ..open },
+                owner => {
+                    let ended = matches!(over, Some(Over::OwnerDied | Over::Revoked));
+                    let lane = record.owner_lane;
+                    let redeemed = Some(Redeemed { owner, lane, capability, absent: !ended });
+                    Lane { redeemed, last: Some(record.last), ..open }
+                }
+            };
         }
         Ok(())
     }

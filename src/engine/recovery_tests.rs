@@ -116,7 +116,7 @@ fn a_refused_ticket_stays_refused_and_a_failed_lane_failed() {
         let refused = table.rows.iter_mut().find(|row| row.state == FREE).unwrap();
         *refused = Row { flags: REFUSED, code: 43, user_data: 2, origin: 77, ..*refused };
         refused.set_state(PENDING);
-        table.lanes[0].fail(9);
+        table.lanes[0].end(Over::Failed(9), 0);
     });
     recover(&mut bench, memory).unwrap();
     let mut read = results(&bench.shared);

@@ -11,9 +11,10 @@ use super::account::Accounts;
 use super::budget::Budget;
 use super::config::Config;
 use super::heap::{Heap, Link, Links};
-use super::lane::{Lane, Mode, NOWHERE};
+use super::lane::{Lane, Mode, NOWHERE, Redeemed};
 use super::ports::{Effect, Ports};
 use super::prepared::SessionParams;
+use super::sharing::Shares;
 use super::stats::Stats;
 use super::table::{NO_FD, Row, Table, TableLayout};
 use super::tickets::Tickets;
@@ -44,6 +45,8 @@ pub struct Context<'a> {
     pub hot: &'a mut Vec<HotLane>,
     /// Sessions with results whose tail is not published yet.
     pub dirty: &'a mut Vec<u16>,
+    /// Who has redeemed lanes of whom.
+    pub shares: &'a mut Shares,
     /// Sessions whose lanes have tickets.
     pub sharers: &'a mut u32,
 }
@@ -87,6 +90,8 @@ impl<M: AsMut<[u8]>> TableMemory<M> {
 /// A connected client's state in the engine.
 pub struct Session<P: Ports> {
     pub slot: u16,
+    /// By which others' tables name it, in all lives of the daemon.
+    pub number: u32,
     pub ports: P,
     pub table: TableMemory<P::Table>,
     pub tickets: Tickets,
@@ -160,6 +165,7 @@ impl<P: Ports> Session<P> {
     ) -> Session<P> {
         Session {
             slot,
+            number: u32::from(slot) + 1,
             ports,
             table,
             tickets: Tickets::new(params.result_entries),
@@ -208,13 +214,7 @@ impl<P: Ports> Session<P> {
         device: u32,
         cookie: u64,
     ) -> Result<(u32, u64)> {
-        let lane = match wanted {
-            Some(lane) => lane as usize,
-            None => self.lanes.iter().position(|lane| !lane.open).ok_or_else(|| {
-                let text = format!("all {} lanes are open", self.lanes.len());
-                Error::new(ErrorCode::NoFreeLane, text)
-            })?,
-        };
+        let lane = wanted.map_or_else(|| self.free_lane(), |lane| Ok(lane as usize))?;
         match self.lanes.get(lane) {
             None => return Err(no_such_lane(lane as u32)),
             Some(lane) if lane.open => {
@@ -230,13 +230,44 @@ impl<P: Ports> Session<P> {
         Ok((lane as u32, self.ports.lane_word(lane as u32)))
     }
 
-    /// The lane that the OPEN_LANE of this cookie has opened in an earlier life of the daemon, or
-    /// in this one: its index, device and present number.
+    /// The lowest lane that is closed.
+    fn free_lane(&self) -> Result<usize> {
+        self.lanes.iter().position(|lane| !lane.open).ok_or_else(|| {
+            let text = format!("all {} lanes are open", self.lanes.len());
+            Error::new(ErrorCode::NoFreeLane, text)
+        })
+    }
+
+    /// Opens the lowest lane that is closed for one of another session, whose number is `value`
+    /// now: its word is yet to be borrowed.
+    ///
+    /// # Errors
+    /// `NoFreeLane`.
+    pub fn take_redeemed(
+        &mut self,
+        width: Width,
+        device: u32,
+        cookie: u64,
+        origin: Redeemed,
+        value: u64,
+    ) -> Result<u32> {
+        let lane = self.free_lane()?;
+        let hot_listed = self.lanes[lane].hot_listed;
+        let (redeemed, last) = (Some(origin), Some(value));
+        let closed = Lane::closed();
+        self.lanes[lane] = Lane { open: true, width, device, redeemed, last, hot_listed, ..closed };
+        self.table.parts().header.set_opened(cookie, lane as u32);
+        self.table.parts().lanes[lane].redeem(width.bits().into(), device, &origin, value);
+        Ok(lane as u32)
+    }
+
+    /// The lane that the OPEN_LANE or REDEEM of this cookie has opened in an earlier life of the
+    /// daemon, or in this one: its index, device and present number.
     pub fn opened_by(&mut self, cookie: u64) -> Option<(u32, u32, u64)> {
         let header = self.table.parts().header;
         let lane = (header.opened_cookie == cookie).then_some(header.opened_lane)?;
         let device = self.open_lane_at(lane).ok()?.device;
-        Some((lane, device, self.ports.lane_word(lane)))
+        Some((lane, device, self.lanes[lane as usize].word(&self.ports, lane)))
     }
 
     /// The open lane of this index.
@@ -332,6 +363,7 @@ impl<P: Ports> Session<P> {
             *cx.sharers -= 1;
         }
         cx.accounts.close(self.account, self.tickets.outstanding());
+        self.close_shares(cx);
         let (slot, rows) = (self.slot, self.table.parts().rows);
         let polled = |row: &Row| row.is_fd_wait() && row.source != NO_FD;
         for (at, row) in rows.iter().enumerate().filter(|(_, row)| polled(row)) {
@@ -350,6 +382,12 @@ impl<P: Ports> Session<P> {
 }
 
 impl Row {
+    /// Whether the row is a ticket that waits for a lane.
+    pub fn is_word_wait(&self) -> bool {
+        self.state == super::table::PENDING
+            && self.kind == crate::proto::entry::TicketKind::Word as u8
+    }
+
     /// Whether the row is a ticket that waits for an fd.
     pub fn is_fd_wait(&self) -> bool {
         self.state == super::table::PENDING

@@ -19,12 +19,13 @@ use core::sync::atomic::{Ordering, compiler_fence};
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
+use super::lane::{Over, Redeemed};
 use super::prepared::SessionParams;
 use crate::core::error::{Error, ErrorCode, Result};
 use crate::proto::layout::{AreaHeader, PAGE_BYTES};
 use crate::proto::limits::{
-    LANES_MIN, PLAN_TEXT_BYTES_MAX, RING_ENTRIES_MAX, RING_ENTRIES_MIN, SESSION_LANES_MAX,
-    SESSION_PLANS_MAX,
+    CAPABILITY_BYTES, LANES_MIN, PLAN_TEXT_BYTES_MAX, RING_ENTRIES_MAX, RING_ENTRIES_MIN,
+    SESSION_LANES_MAX, SESSION_PLANS_MAX,
 };
 
 /// Names the area.
@@ -87,10 +88,32 @@ pub struct LaneRecord {
     pub width: u32,
     /// Index of the device.
     pub device: u32,
-    /// 1 once the producer posted a failure.
-    pub failed: u32,
-    /// The producer's code.
+    /// Why no number comes any more: one of [`over`]; 0 while some may.
+    pub over: u32,
+    /// The producer's code, where it posted one.
     pub code: u32,
+    /// Of a redeemed lane, the number of its owner's session; 0 for the session's own.
+    pub owner: u32,
+    /// The lane's index there.
+    pub owner_lane: u32,
+    /// 1 while the lane is shared.
+    pub shared: u32,
+    /// Zero.
+    pub reserved: u32,
+    /// What shares the lane, or what it was redeemed with.
+    pub capability: [u8; CAPABILITY_BYTES],
+    /// A number that a redeemed lane has reached: its last one, once it has an `over`.
+    pub last: u64,
+}
+
+/// Why no number of a lane comes any more.
+pub mod over {
+    /// Its producer posted a failure.
+    pub const FAILED: u32 = 1;
+    /// The session that owns it is gone, or has closed it.
+    pub const OWNER_DIED: u32 = 2;
+    /// Its owner has revoked it.
+    pub const REVOKED: u32 = 3;
 }
 
 impl LaneRecord {
@@ -105,10 +128,50 @@ impl LaneRecord {
         in_order(|| self.width = 0);
     }
 
-    /// Notes the code that the lane's producer posted.
-    pub fn fail(&mut self, code: u32) {
-        self.code = code;
-        in_order(|| self.failed = 1);
+    /// Makes it the record of an open lane that belongs to another session.
+    pub fn redeem(&mut self, width: u32, device: u32, origin: &Redeemed, last: u64) {
+        let Redeemed { owner, lane: owner_lane, capability, absent: _ } = *origin;
+        let capability = capability.to_le_bytes();
+        *self = LaneRecord { device, owner, owner_lane, capability, last, ..LaneRecord::default() };
+        in_order(|| self.width = width);
+    }
+
+    /// Notes why no number comes any more.
+    pub fn end(&mut self, over: Over, last: u64) {
+        self.last = last;
+        match over {
+            Over::Failed(code) => {
+                self.code = code;
+                in_order(|| self.over = over::FAILED);
+            }
+            Over::OwnerDied => in_order(|| self.over = over::OWNER_DIED),
+            Over::Revoked => in_order(|| self.over = over::REVOKED),
+        }
+    }
+
+    /// Why no number comes any more, as far as the record makes sense.
+    ///
+    /// # Errors
+    /// The number in it that does not.
+    pub fn over(&self) -> core::result::Result<Option<Over>, u32> {
+        match self.over {
+            0 => Ok(None),
+            over::FAILED => Ok(Some(Over::Failed(self.code))),
+            over::OWNER_DIED => Ok(Some(Over::OwnerDied)),
+            over::REVOKED => Ok(Some(Over::Revoked)),
+            unknown => Err(unknown),
+        }
+    }
+
+    /// Notes what shares the lane.
+    pub fn share(&mut self, capability: u128) {
+        self.capability = capability.to_le_bytes();
+        in_order(|| self.shared = 1);
+    }
+
+    /// Nothing shares the lane any more.
+    pub fn unshare(&mut self) {
+        in_order(|| self.shared = 0);
     }
 }
 
@@ -170,6 +233,7 @@ pub struct Row {
 
 const _: () = assert!(size_of::<TableHeader>() == 96);
 const _: () = assert!(size_of::<TableHeader>() <= PAGE_BYTES);
+const _: () = assert!(size_of::<LaneRecord>() == 56);
 const _: () = assert!(size_of::<Row>() == 88);
 
 impl PlanRecord {

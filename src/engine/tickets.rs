@@ -131,7 +131,20 @@ impl Tickets {
     fn adopt(&mut self, rows: &[Row], at: u32) {
         self.outstanding += 1;
         self.name(rows, at);
-        if rows[at as usize].deadline_ns != 0 {
+        self.resume_deadline(rows, at);
+    }
+
+    /// Leaves a ticket without a deadline for now.
+    pub fn hold_deadline(&mut self, rows: &[Row], at: u32) {
+        if self.links[at as usize].deadline.is_linked() {
+            let mut order = DeadlineOrder { links: &mut self.links, rows };
+            self.deadlines.remove(&mut order, at);
+        }
+    }
+
+    /// Gives a ticket back the deadline that it has.
+    pub fn resume_deadline(&mut self, rows: &[Row], at: u32) {
+        if rows[at as usize].deadline_ns != 0 && !self.links[at as usize].deadline.is_linked() {
             let mut order = DeadlineOrder { links: &mut self.links, rows };
             self.deadlines.push(&mut order, at);
         }
@@ -140,10 +153,7 @@ impl Tickets {
     /// Takes a ticket's deadline and name away: its outcome is decided. It is in no lane's order.
     pub fn settle(&mut self, rows: &[Row], at: u32) {
         self.unname(rows, at);
-        if self.links[at as usize].deadline.is_linked() {
-            let mut order = DeadlineOrder { links: &mut self.links, rows };
-            self.deadlines.remove(&mut order, at);
-        }
+        self.hold_deadline(rows, at);
     }
 
     /// Makes a settled row free again.

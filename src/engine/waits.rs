@@ -23,12 +23,15 @@ impl<P: Ports> Session<P> {
         let table = self.table.parts();
         let row = &table.rows[at as usize];
         let entry = &mut self.lanes[lane as usize];
-        let word = self.ports.lane_word(lane);
+        let word = entry.word(&self.ports, lane);
         if entry.width.reached(word, row.target) {
             return self.landed(cx, at, word);
         }
-        if let Some(code) = entry.failed {
-            return self.publish(cx, at, End::without(Status::DeviceFailed, code));
+        if entry.redeemed.is_some_and(|redeemed| redeemed.absent) {
+            // Whether the number was reached, and in time, is seen once the owner is found.
+            self.tickets.hold_deadline(table.rows, at);
+        } else if let Some(over) = entry.over {
+            return self.publish(cx, at, over.end(word));
         }
         let first = entry.order.is_empty();
         if first {
@@ -193,10 +196,15 @@ impl<P: Ports> Session<P> {
 
     /// A bell of this device rang, or all should be looked at (`None`).
     pub fn look_at_device(&mut self, cx: &mut Context<'_>, device: Option<u32>) {
+        self.look_at(cx, |lane| device.is_none_or(|device| device == lane.device));
+    }
+
+    /// Looks at the lanes with tickets that `which` chooses.
+    pub fn look_at(&mut self, cx: &mut Context<'_>, which: impl Fn(&Lane) -> bool) {
         let mut at = 0;
         while let Some(&lane) = self.waiting.get(at) {
             let entry = &mut self.lanes[lane as usize];
-            if device.is_none_or(|device| device == entry.device)
+            if which(entry)
                 && let Some(word) = entry.look(&self.ports, lane, cx.now)
             {
                 self.advance(cx, lane, Event::Seen, Some(word));
@@ -246,7 +254,7 @@ impl<P: Ports> Session<P> {
     fn expire(&mut self, cx: &mut Context<'_>, at: u32) {
         let row = self.table.parts().rows[at as usize];
         if self.tickets.in_lane(at) {
-            let word = self.ports.lane_word(row.source);
+            let word = self.lanes[row.source as usize].word(&self.ports, row.source);
             if self.lanes[row.source as usize].width.reached(word, row.target) {
                 return self.advance(cx, row.source, Event::Seen, Some(word));
             }
@@ -259,7 +267,7 @@ impl<P: Ports> Session<P> {
         let Lane { base, width, point, predict, learn_from, not_yet, .. } =
             self.lanes[lane as usize];
         let mask = self.lanes[lane as usize].mask();
-        let word = seen.unwrap_or_else(|| self.ports.lane_word(lane));
+        let word = seen.unwrap_or_else(|| self.lanes[lane as usize].word(&self.ports, lane));
         let mut waited = outcome.waited;
         let mut count = 0;
         loop {

@@ -31,6 +31,14 @@ pub const SESSION_FDS_MAX: u32 = 1024;
 pub const DEVICES_MAX: u32 = 64;
 /// Registered device events of one session.
 pub const SESSION_EVENTS_MAX: u32 = 1024;
+/// Lanes that one session shares at a time.
+pub const SESSION_SHARES_MAX: u32 = 1024;
+/// Bytes of a capability.
+pub const CAPABILITY_BYTES: usize = 16;
+/// Wrong capabilities that one user may try in a row.
+pub const GUESSES_MAX: u32 = 32;
+/// Wrong capabilities that one user may try in a second, in the long run.
+pub const GUESSES_PER_SECOND_MAX: u32 = 4;
 /// Plans that one session may register.
 pub const SESSION_PLANS_MAX: u32 = 64;
 /// Points that the estimator of one session remembers; the least recently used makes room.
@@ -83,3 +91,6 @@ const _: () = assert!(PLAN_TEXT_BYTES_MAX + 32 <= MESSAGE_BYTES_MAX);
 const _: () = assert!(SESSION_PLANS_MAX < u16::MAX as u32);
 const _: () = assert!(SESSION_HOT_LANES_MAX <= SESSION_LANES_MAX);
 const _: () = assert!(SUBMIT_FDS_MAX <= SESSION_FDS_MAX);
+const _: () = assert!(SESSION_SHARES_MAX <= SESSION_LANES_MAX);
+// In a century, at this pace, all of a machine's users find one of 2^128 by no chance worth a name.
+const _: () = assert!(CAPABILITY_BYTES >= 16 && GUESSES_PER_SECOND_MAX <= 1000);

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use super::limits::{DEVICE_NAME_BYTES, ERROR_DETAIL_BYTES_MAX};
+use super::limits::{CAPABILITY_BYTES, DEVICE_NAME_BYTES, ERROR_DETAIL_BYTES_MAX};
 use crate::core::error::{Error, ErrorCode};
 
 /// Bit of an opcode that makes it a reply.
@@ -244,6 +244,48 @@ bodies! {
         lane: u32,
         /// The producer's code.
         code: u32,
+    }
+
+    /// SHARE's body.
+    Share {
+        /// A lane that the session opened.
+        lane: u32,
+        /// Zero.
+        reserved: u32,
+    }
+
+    /// The reply to SHARE.
+    Shared {
+        /// What redeems the lane: a secret.
+        capability: [u8; CAPABILITY_BYTES],
+    }
+
+    /// REDEEM's body.
+    Redeem {
+        /// What SHARE answered.
+        capability: [u8; CAPABILITY_BYTES],
+    }
+
+    /// The reply to REDEEM.
+    Redeemed {
+        /// The lane's index in this session.
+        lane: u32,
+        /// 64 or 32: how wide its device stores.
+        width: u32,
+        /// The bell by which the daemon is asked to look at the session's lanes of its device.
+        bell: u32,
+        /// Zero.
+        reserved: u32,
+        /// The lane's number now.
+        value: u64,
+    }
+
+    /// REVOKE's body.
+    Revoke {
+        /// A lane that the session opened.
+        lane: u32,
+        /// Zero.
+        reserved: u32,
     }
 
     /// The body of an ERROR reply; `bytes` bytes of UTF-8 follow.

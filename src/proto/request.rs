@@ -36,6 +36,12 @@ pub enum Request {
     Cancel(u64),
     /// FAIL: lane, code.
     Fail(u32, u32),
+    /// SHARE: lane.
+    Share(u32),
+    /// REDEEM: capability.
+    Redeem(u128),
+    /// REVOKE: lane.
+    Revoke(u32),
     /// STATUS.
     Status,
     /// DRAIN: milliseconds that tickets have to finish.
@@ -109,14 +115,7 @@ fn parse_body(opcode: Opcode, bytes: &[u8]) -> Result<Request> {
     };
     Ok(match opcode {
         Opcode::Hello => Request::Hello(body(name, bytes)?),
-        Opcode::OpenLane => {
-            let open: message::OpenLane = body(name, bytes)?;
-            if open.width != 64 && open.width != 32 {
-                return Err(bad(format!("{name}: width {} is neither 64 nor 32", open.width)));
-            }
-            let lane = (open.lane != u32::MAX).then_some(open.lane);
-            Request::OpenLane(lane, open.width, field_name(&open.device)?.to_owned())
-        }
+        Opcode::OpenLane => parse_open_lane(bytes)?,
         Opcode::CloseLane => {
             let close: message::CloseLane = body(name, bytes)?;
             zero(close.reserved.into())?;
@@ -139,12 +138,30 @@ fn parse_body(opcode: Opcode, bytes: &[u8]) -> Result<Request> {
             Request::Drain(drain.timeout_ms)
         }
         Opcode::Bye => body::<()>(name, bytes).map(|()| Request::Bye)?,
-        Opcode::Share
-        | Opcode::Redeem
-        | Opcode::Revoke
-        | Opcode::RegisterEvent
-        | Opcode::ReleaseEvent => Request::Unsupported(opcode),
+        Opcode::Share => {
+            let share: message::Share = body(name, bytes)?;
+            zero(share.reserved.into())?;
+            Request::Share(share.lane)
+        }
+        Opcode::Redeem => {
+            Request::Redeem(u128::from_le_bytes(body::<message::Redeem>(name, bytes)?.capability))
+        }
+        Opcode::Revoke => {
+            let revoke: message::Revoke = body(name, bytes)?;
+            zero(revoke.reserved.into())?;
+            Request::Revoke(revoke.lane)
+        }
+        Opcode::RegisterEvent | Opcode::ReleaseEvent => Request::Unsupported(opcode),
     })
+}
+
+fn parse_open_lane(bytes: &[u8]) -> Result<Request> {
+    let open: message::OpenLane = body("OPEN_LANE", bytes)?;
+    if open.width != 64 && open.width != 32 {
+        return Err(bad(format!("OPEN_LANE: width {} is neither 64 nor 32", open.width)));
+    }
+    let lane = (open.lane != u32::MAX).then_some(open.lane);
+    Ok(Request::OpenLane(lane, open.width, field_name(&open.device)?.to_owned()))
 }
 
 fn parse_plan(bytes: &[u8]) -> Result<Request> {

@@ -74,6 +74,9 @@ fn requests(session: &Session, lane: u32) -> Vec<(Opcode, Vec<u8>)> {
         (message::CloseLane { lane: 63, reserved: 0 }, message::Cancel { user_data: 1 });
     let fail = message::Fail { lane: 62, code: 5 };
     let status = message::StatusRequest { reserved: 0 };
+    let (share, revoke) =
+        (message::Share { lane, reserved: 0 }, message::Revoke { lane, reserved: 0 });
+    let redeem = message::Redeem { capability: [7; 16] };
     let drain = message::Drain { timeout_ms: 0, reserved: 0 };
     let of = |opcode: Opcode, record: Vec<u8>| (opcode, record);
     let plain = |opcode: Opcode| (opcode, encode(opcode as u16, 9, &(), &[]));
@@ -90,9 +93,9 @@ fn requests(session: &Session, lane: u32) -> Vec<(Opcode, Vec<u8>)> {
         of(Opcode::Cancel, encode(n(Opcode::Cancel), 9, &cancel, &[])),
         of(Opcode::Fail, encode(n(Opcode::Fail), 9, &fail, &[])),
         of(Opcode::Status, encode(n(Opcode::Status), 9, &status, &[])),
-        plain(Opcode::Share),
-        plain(Opcode::Redeem),
-        plain(Opcode::Revoke),
+        of(Opcode::Share, encode(n(Opcode::Share), 9, &share, &[])),
+        of(Opcode::Redeem, encode(n(Opcode::Redeem), 9, &redeem, &[])),
+        of(Opcode::Revoke, encode(n(Opcode::Revoke), 9, &revoke, &[])),
         plain(Opcode::RegisterEvent),
         plain(Opcode::ReleaseEvent),
         of(Opcode::Drain, encode(n(Opcode::Drain), 9, &drain, &[])),

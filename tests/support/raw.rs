@@ -310,6 +310,27 @@ impl Session {
         self.wire.ask(Opcode::OpenLane, 2, &message::OpenLane { lane, width, device }, &[])
     }
 
+    /// Shares a lane, and answers its capability.
+    pub fn share(&self, lane: u32) -> [u8; 16] {
+        let body = message::Share { lane, reserved: 0 };
+        self.wire.ask(Opcode::Share, 6, &body, &[]).parts::<message::Shared>().0.capability
+    }
+
+    /// Asks for the lane that a capability shares.
+    pub fn try_redeem(&self, capability: [u8; 16]) -> Reply {
+        self.wire.ask(Opcode::Redeem, 7, &message::Redeem { capability }, &[])
+    }
+
+    /// Redeems a capability, and answers the lane.
+    pub fn redeem(&self, capability: [u8; 16]) -> message::Redeemed {
+        self.try_redeem(capability).parts().0
+    }
+
+    /// Takes a lane's capability back.
+    pub fn revoke(&self, lane: u32) -> Reply {
+        self.wire.ask(Opcode::Revoke, 8, &message::Revoke { lane, reserved: 0 }, &[])
+    }
+
     /// Registers a plan, by its text or by its name.
     pub fn plan(&self, text: &str, by_name: bool) -> u16 {
         let body = message::Plan { by_name: by_name.into(), bytes: text.len() as u32 };

@@ -31,7 +31,7 @@ fn cancel(user_data: u64) -> SubmitEntry {
     SubmitEntry { op: Op::Cancel as u8, user_data, ..SubmitEntry::default() }
 }
 
-fn fail(lane: u32, code: u32) -> SubmitEntry {
+pub fn fail(lane: u32, code: u32) -> SubmitEntry {
     let op = Op::Fail as u8;
     SubmitEntry { op, source: lane, target: code.into(), ..SubmitEntry::default() }
 }
@@ -208,7 +208,7 @@ fn what_is_over_cannot_be_cancelled(executor: &Executor) {
 }
 
 /// Fails a lane by either way.
-fn post_failure(session: &mut Session, way: Way, lane: u32, code: u32) {
+pub fn post_failure(session: &mut Session, way: Way, lane: u32, code: u32) {
     match way {
         Way::Socket => {
             let reply = session.wire.ask(Opcode::Fail, 8, &message::Fail { lane, code }, &[]);

@@ -7,6 +7,7 @@ pub mod support;
 mod drain;
 mod ends;
 mod fds;
+mod shares;
 mod telling;
 mod words;
 

@@ -76,8 +76,7 @@ impl Desk {
                 self.complaints.about("", &Error::new(ErrorCode::PidfdUnavailable, text));
             })
             .ok();
-        self.serial = self.serial.wrapping_add(1);
-        let serial = self.serial;
+        let serial = self.next_serial();
         let deadline = clock::now() + DurNs::from_us(HELLO_TIMEOUT_MS * 1000);
         let peer = peer::Peer::new(serial, socket, who, pidfd, deadline);
         let watched = self.poller.watch(Source::Peer(serial), &peer.socket).and_then(|()| {
@@ -89,6 +88,16 @@ impl Desk {
         self.peers.insert(serial, peer);
         self.greeting.push_back(serial);
         self.set_interest(serial);
+    }
+
+    /// A number that no peer has, and not 0.
+    fn next_serial(&mut self) -> u32 {
+        loop {
+            self.serial = self.serial.wrapping_add(1);
+            if self.serial != 0 && !self.peers.contains_key(&self.serial) {
+                return self.serial;
+            }
+        }
     }
 
     /// Has the oldest peers that greet go, where there are too many.

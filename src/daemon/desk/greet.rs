@@ -170,7 +170,8 @@ impl Desk {
         parts.extend(table.fd().map(|table| (Part::Table, table)));
         parts.extend(bell.iter().map(|bell| (Part::Bell, bell.as_fd())));
         let barrier = self.leave_with_manager(seat.serial, &parts);
-        let mut session = Prepared::new(seat.slot, &params, memory, table, &self.setup.engine)?;
+        let mut session = Prepared::new(seat.slot, &params, memory, table, &self.setup.engine)?
+            .numbered(seat.serial);
         session.header().hello_cookie = cookie;
         let kind = bell_kind(bell.is_some());
         let welcome = self.welcome(version, seat.serial, kind, Some(&params));

@@ -9,6 +9,7 @@
 //! fault ends that peer; the desk sleeps without a time-out while nobody greets or parts.
 
 mod accept;
+mod capabilities;
 mod complaints;
 mod drain;
 mod greet;
@@ -16,6 +17,7 @@ mod keep;
 mod peer;
 mod poller;
 mod quota;
+mod rate;
 mod recover;
 mod replies;
 mod requests;
@@ -26,6 +28,7 @@ mod wire;
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
 
+use self::capabilities::Capabilities;
 use self::complaints::Complaints;
 use self::peer::{Delivery, Peer, Phase};
 use self::poller::{Poller, Source};
@@ -104,6 +107,7 @@ pub struct Desk {
     slots: Vec<u16>,
     serial: u32,
     quotas: Quotas,
+    capabilities: Capabilities,
     inbox: Inbox,
     complaints: Complaints,
     /// Commands that FILL's queue had no room for.
@@ -142,6 +146,7 @@ impl Desk {
             slots: (0..slots).rev().collect(),
             serial,
             quotas: Quotas::default(),
+            capabilities: Capabilities::new(),
             inbox: Inbox::new(),
             complaints: Complaints::default(),
             backlog: VecDeque::new(),
@@ -185,6 +190,7 @@ impl Desk {
 
     /// Every session that was left is served: new ones are welcome.
     fn ready(&mut self) -> Result<()> {
+        self.command(Command::Relink);
         self.poller.watch(Source::Listener, &self.setup.listener)?;
         // Fails where there is no service manager to tell.
         let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
@@ -333,6 +339,7 @@ impl Desk {
             Phase::Session(session) => {
                 session.control.close(why.code);
                 self.setup.store.forget(serial);
+                self.capabilities.forget(session.seat);
                 self.leaving.insert(session.seat, (uid, session.params.lanes));
                 self.quotas.give_back_fds(uid, session.fds);
                 self.command(Command::Detach(session.seat));

@@ -63,8 +63,8 @@ impl Desk {
             return Err(refuse(Error::new(ErrorCode::LimitExceeded, "sessions: no slot is free")));
         };
         let engine = &self.setup.engine;
-        let mut prepared =
-            Prepared::recover(slot, made.memory, made.table, engine).map_err(refuse)?;
+        let prepared = Prepared::recover(slot, made.memory, made.table, engine);
+        let mut prepared = prepared.map_err(refuse)?.numbered(serial);
         let seat = Seat { slot, serial };
         let header = *prepared.header();
         let mut record = message::resumed(generation, header.last_cookie);
@@ -82,6 +82,9 @@ impl Desk {
         peer.pidfd.iter().try_for_each(|fd| self.poller.watch(Source::Process(serial), fd))?;
 
         self.quotas.reopen(params.uid, params.lanes);
+        for (lane, capability) in prepared.shared() {
+            self.capabilities.note(seat, lane, capability);
+        }
         self.slots.pop();
         self.peers.insert(serial, peer);
         self.send(serial, record, fds);

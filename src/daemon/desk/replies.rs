@@ -4,8 +4,9 @@ use super::Desk;
 use super::peer::Phase;
 use crate::core::error::ErrorCode;
 use crate::daemon::command::{Answer, Asked, Reply, Seat};
+use crate::engine::Redemption;
 use crate::proto::message::{
-    self, Drained, LaneOpened, Opcode, PlanKnown, REPLY, StatusText, Submitted,
+    self, Drained, LaneOpened, Opcode, PlanKnown, REPLY, Redeemed, Shared, StatusText, Submitted,
 };
 
 impl Desk {
@@ -63,6 +64,16 @@ impl Desk {
             Answer::LaneOpened(lane, device, value) => {
                 message::reply(opcode, cookie, &LaneOpened { lane, bell: device + 1, value })
             }
+            Answer::Shared(lane, capability) => {
+                self.shared(seat, lane, capability);
+                let capability = capability.to_le_bytes();
+                message::reply(opcode, cookie, &Shared { capability })
+            }
+            Answer::Redeemed(redeemed) => message::reply(opcode, cookie, &body_of(redeemed)),
+            Answer::Revoked(lane) => {
+                self.capabilities.forget_lane(seat, lane);
+                message::done(opcode, cookie)
+            }
             Answer::Done => message::done(opcode, cookie),
             Answer::Plan(plan) => {
                 message::reply(opcode, cookie, &PlanKnown { plan: plan.into(), reserved: 0 })
@@ -88,4 +99,9 @@ impl Desk {
         }
         self.send(seat.serial, record, Vec::new());
     }
+}
+
+fn body_of(redeemed: Redemption) -> Redeemed {
+    let Redemption { lane, width, device, value } = redeemed;
+    Redeemed { lane, width: width.bits().into(), bell: device + 1, reserved: 0, value }
 }

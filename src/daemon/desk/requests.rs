@@ -8,10 +8,13 @@ use crate::core::bands::Bands;
 use crate::core::error::{Error, ErrorCode, Result};
 use crate::core::line::Width;
 use crate::daemon::command::{Ask, Asked, Command, TicketFd};
+use crate::engine::Refusal;
 use crate::host::fds;
 use crate::proto::entry::SubmitEntry;
 use crate::proto::message::{self, AGAIN, Header, Opcode};
 use crate::proto::request::{self, Request};
+
+type Answered = core::result::Result<(), Refusal>;
 
 impl Desk {
     /// Handles one record. What is refused is answered; what comes before HELLO and is no HELLO
@@ -30,11 +33,15 @@ impl Desk {
         } else {
             request::parse(record)
         };
-        let done = parsed.and_then(|(header, request)| self.request(serial, &header, request, fds));
+        let done = parsed
+            .map_err(Refusal::from)
+            .and_then(|(header, request)| self.request(serial, &header, request, fds));
         match done {
             Ok(()) => {}
-            Err(error) if greeting => self.part(serial, cookie, &error),
-            Err(error) => self.send(serial, message::error(cookie, &error, 0, false), Vec::new()),
+            Err(refusal) if greeting => self.part(serial, cookie, &refusal.error),
+            Err(Refusal { error, value }) => {
+                self.send(serial, message::error(cookie, &error, value, false), Vec::new());
+            }
         }
     }
 
@@ -44,7 +51,7 @@ impl Desk {
         header: &Header,
         request: Request,
         fds: Vec<OwnedFd>,
-    ) -> Result<()> {
+    ) -> Answered {
         let Some(opcode) = Opcode::from_number(header.opcode) else { return Ok(()) };
         let Some(peer) = self.peers.get(&serial) else { return Ok(()) };
         check_phase(&peer.phase, opcode)?;
@@ -56,7 +63,7 @@ impl Desk {
         check_fds(opcode, &request, fds.len())?;
         let asked = Asked { opcode, cookie: header.cookie, again };
         let ask = match request {
-            Request::Hello(hello) => return self.hello(serial, header.cookie, &hello),
+            Request::Hello(hello) => return Ok(self.hello(serial, header.cookie, &hello)?),
             Request::OpenLane(lane, width, device) => self.open_lane(lane, width, &device)?,
             Request::CloseLane(lane) => Ask::CloseLane(lane),
             Request::PlanText(text) => Ask::Plan(Box::new(Bands::parse(&text)?)),
@@ -64,16 +71,19 @@ impl Desk {
             Request::Submit(entries, count) => self.submit(serial, entries, count, fds)?,
             Request::Cancel(user_data) => Ask::Cancel(user_data),
             Request::Fail(lane, code) => Ask::Fail(lane, code),
+            Request::Share(lane) => Desk::share(lane)?,
+            Request::Redeem(capability) => self.redeem(serial, capability, again)?,
+            Request::Revoke(lane) => Ask::Revoke(lane),
             Request::Status => Ask::Counters,
             Request::Bye => {
                 self.send(serial, message::done(Opcode::Bye, header.cookie), Vec::new());
                 self.drop_peer(serial);
                 return Ok(());
             }
-            Request::Drain(timeout_ms) => return self.drain(serial, asked, timeout_ms),
+            Request::Drain(timeout_ms) => return Ok(self.drain(serial, asked, timeout_ms)?),
             Request::Unsupported(_) => {
                 let text = format!("{} is not supported by this daemon", opcode.name());
-                return Err(Error::new(ErrorCode::NotSupported, text));
+                return Err(Error::new(ErrorCode::NotSupported, text).into());
             }
         };
         if let Some(peer) = self.peers.get_mut(&serial) {

@@ -10,7 +10,7 @@ use crate::core::line::Width;
 use crate::daemon::command::{
     Answer, Arrival, Ask, Asked, Command, Counters, Leftovers, Reply, Seat, TicketFd,
 };
-use crate::engine::Refusal;
+use crate::engine::{self, Refusal};
 use crate::host::clock;
 use crate::host::fill::{FillHost, Watch};
 use crate::proto::entry::{SubmitEntry, TicketKind};
@@ -37,6 +37,7 @@ impl<H: FillHost> Fill<H> {
                 let answer = answer.unwrap_or_else(Answer::Refused);
                 self.end.reply(Reply::Answer(seat, asked, answer, spent));
             }
+            Command::Relink => self.engine.relink(self.now),
             Command::Drain(seat, asked, until) => self.begin_drain(seat, asked, until),
             Command::Stop => {
                 for at in 0..self.seats.taken().len() {
@@ -155,8 +156,36 @@ impl<H: FillHost> Fill<H> {
             }
             Ask::Cancel(name) => self.engine.cancel(slot, name, now).map(|()| Answer::Done),
             Ask::Fail(lane, code) => self.engine.fail(slot, lane, code, now).map(|()| Answer::Done),
+            Ask::Share(lane, fresh) => {
+                let shared = self.engine.share(slot, lane, fresh, now);
+                shared.map(|capability| Answer::Shared(lane, capability))
+            }
+            Ask::Redeem(owner, capability) => self.redeem(slot, asked, owner, capability),
+            Ask::Revoke(lane) => self.engine.revoke(slot, lane, now).map(|_| Answer::Revoked(lane)),
             Ask::Counters => Ok(self.counters()),
         }
+    }
+
+    /// `owner` is the desk's, and may have gone since.
+    fn redeem(
+        &mut self,
+        slot: u16,
+        asked: Asked,
+        owner: Option<(Seat, u32)>,
+        capability: u128,
+    ) -> Answered {
+        let (cookie, now) = (asked.cookie, self.now);
+        let before = asked.again.then(|| self.engine.redeemed_by(slot, cookie, now)).flatten();
+        let redeemed = match before {
+            Some(redeemed) => redeemed,
+            None => {
+                let owner = owner.filter(|(seat, _)| self.seats.seated(*seat).is_some());
+                let (seat, lane) = owner.ok_or_else(engine::no_such_capability)?;
+                self.engine.redeem(slot, cookie, (seat.slot, lane), capability, now)?
+            }
+        };
+        self.hear_bell(slot, redeemed.device + 1);
+        Ok(Answer::Redeemed(redeemed))
     }
 
     fn open_lane(
