@@ -8,6 +8,7 @@ const MAY_CHOOSE: &[Allowed] = &[
     ("tests/fallback.rs", "Daemon::start_in", "futex bells and their trial are the ring's alone"),
     ("tests/forbidding/mod.rs", "Daemon::launch_as", "it asks for the one that is forbidden"),
     ("tests/hostile/main.rs", "Daemon::start", "what every part of that program starts with"),
+    ("tests/million/main.rs", "Daemon::start", "three tests by name, under a harness of its own"),
 ];
 
 #[test]
