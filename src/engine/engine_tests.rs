@@ -280,7 +280,7 @@ fn an_arming_is_told_once_and_in_its_way() {
 fn an_fd_ticket_is_polled_and_its_fd_given_back() {
     let mut bench = bench_with(PLAN);
     let fd = SubmitEntry { kind: 2, source: 40, ..word(1, 0) };
-    bench.engine.submit(0, 1, &[fd, fd, fd], bench.now).unwrap();
+    bench.engine.submit(0, 1, &[fd, fd, fd, fd], bench.now).unwrap();
     let rows: Vec<u32> = bench
         .turn()
         .iter()
@@ -294,10 +294,13 @@ fn an_fd_ticket_is_polled_and_its_fd_given_back() {
     assert_eq!(bench.turn(), [release(rows[0], false)]);
     bench.engine.fd_ready(0, rows[0], 40, 0, 1, bench.now);
     assert_eq!(bench.turn(), [], "a stale poll is ignored");
+    bench.engine.fd_ready(0, rows[3], 40, 5, 0, bench.now);
+    assert_eq!(bench.turn(), [release(rows[3], false)], "a poll that failed is over too");
     bench.engine.shut_down(0, bench.now);
     assert_eq!(bench.turn(), [release(rows[1], true), release(rows[2], true)]);
     let ends: Vec<_> = bench.shared.read().iter().map(status).collect();
-    assert_eq!(ends, [Status::Done, Status::ShuttingDown, Status::ShuttingDown]);
+    let shut = Status::ShuttingDown;
+    assert_eq!(ends, [Status::Done, Status::DeviceFailed, shut, shut]);
 }
 
 #[test]

@@ -34,7 +34,8 @@ impl<P: Ports> Session<P> {
         let table = self.table.parts();
         let Row { kind, source, .. } = table.rows[at as usize];
         if kind == TicketKind::Fd as u8 && source != NO_FD {
-            let polling = end.status != Status::Done && end.status != Status::Refused;
+            // Its poll has ended where it was what ended the ticket, well or not.
+            let polling = !matches!(end.status, Status::Done | Status::DeviceFailed);
             let effect = Effect::ReleaseFd { slot: self.slot, row: at, fd: source, polling };
             cx.effects.push(effect);
         }
