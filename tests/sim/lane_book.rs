@@ -1,0 +1,68 @@
+//! What is known of a lane: the numbers that were in it, and what its session did with it.
+
+use parkd::core::line::Width;
+
+/// A lane.
+#[derive(Clone, Debug)]
+pub struct LaneBook {
+    pub open: bool,
+    /// Whether the daemon has been asked to close it.
+    pub closing: bool,
+    pub width: Width,
+    pub device: u32,
+    /// The code with which its tickets fail.
+    pub failed: Option<u32>,
+    /// Codes that its producers have posted.
+    pub codes: Vec<u32>,
+    pub word: u64,
+    /// Whether a lower number was stored after a higher one: then tickets behind others may be
+    /// found late, since a lane's numbers are promised to rise.
+    pub fell: bool,
+    held: Vec<u64>,
+}
+
+impl Default for LaneBook {
+    fn default() -> LaneBook {
+        LaneBook {
+            open: false,
+            closing: false,
+            width: Width::W64,
+            device: 0,
+            failed: None,
+            codes: Vec::new(),
+            word: 0,
+            fell: false,
+            held: vec![0],
+        }
+    }
+}
+
+impl LaneBook {
+    /// The lane is open from here on.
+    pub fn open(&mut self, width: Width, device: u32) {
+        (self.width, self.device) = (width, device);
+        (self.open, self.closing, self.failed) = (true, false, None);
+    }
+
+    /// The lane is closed from here on.
+    pub fn close(&mut self) {
+        (self.open, self.closing, self.failed) = (false, false, None);
+    }
+
+    /// A number is stored; answers whether it has passed the end of the range.
+    pub fn store(&mut self, word: u64) -> bool {
+        self.fell |= !self.width.reached(word, self.word);
+        let wrapped = match self.width {
+            Width::W64 => word < self.word,
+            Width::W32 => (word as u32) < self.word as u32,
+        };
+        self.word = word;
+        self.held.push(word);
+        wrapped && !self.fell
+    }
+
+    /// Whether this number has ever been in the lane.
+    pub fn has_held(&self, word: u64) -> bool {
+        self.held.iter().rev().any(|&held| held == word)
+    }
+}
