@@ -103,7 +103,12 @@ impl Keeper for Systemd {
     fn left_alone(&self) -> Vec<String> {
         self.count_restarts();
         let left = store_is_empty(|| number("NFileDescriptorStore") as usize);
-        self.complaint.take().into_iter().chain(left).collect()
+        let complaints = self.complaint.take().into_iter().chain(left);
+        // A sandbox that lacks something shows here.
+        let warned = |line: &&str| line.contains(" WARN ") || line.contains(" ERROR ");
+        let log = self.log();
+        let warnings = log.lines().filter(warned).map(str::to_owned);
+        complaints.chain(warnings).collect()
     }
 
     fn log(&self) -> String {

@@ -7,6 +7,7 @@ mod ends;
 mod fds;
 mod hold;
 mod raw;
+mod storm;
 mod streams;
 mod tagged;
 mod tasks;
@@ -41,6 +42,8 @@ pub enum Way {
     Raw,
     /// A thousand tickets that stay outstanding until the end.
     Hold,
+    /// Full rings, session after session.
+    Storm,
 }
 
 /// What a client process is told.
@@ -109,6 +112,7 @@ impl ClientArgs {
             Way::Ends => ends::work(self, counts),
             Way::Raw => raw::work(self, counts),
             Way::Hold => hold::work(self, counts),
+            Way::Storm => storm::work(self, counts),
         }
     }
 
