@@ -37,6 +37,9 @@
  *   but by one at a time. No call may use a handle while or after another gives it back.
  * - fork. A child shares its parent's memory, not its sessions: it connects again. With handles of
  *   its parent, calls that need the session answer PARKD_E_FORKED; giving them back ends nothing.
+ * - A daemon that is started anew is not noticed: waits go on, and calls that need its answer wait
+ *   for it. PARKD_E_DISCONNECTED only where none came back within ten seconds, or where it closed
+ *   the session for what this process did.
  * - Signals do not end a wait. No function may be called from a signal handler.
  * - Times are nanoseconds of CLOCK_MONOTONIC.
  */

@@ -10,8 +10,6 @@ mod entry;
 mod message;
 #[path = "../fuzz/targets/plan.rs"]
 mod plan;
-#[path = "../fuzz/targets/recovery.rs"]
-mod recovery;
 
 use std::fs;
 use std::path::Path;
@@ -58,9 +56,4 @@ fn plans() {
 #[test]
 fn configurations() {
     replay("config", 5, config::run);
-}
-
-#[test]
-fn recoveries() {
-    replay("recovery", 10, recovery::run);
 }

@@ -62,6 +62,8 @@ pub(crate) struct Levers {
     pub(crate) mute: AtomicU32,
     /// Take this many requests without doing them, as a daemon that dies right before.
     pub(crate) swallow: AtomicU32,
+    /// As `swallow`, for the request that is the so manieth to be sent again.
+    pub(crate) swallow_again: AtomicU64,
     /// Requests that were sent again, and those of them that this life had had.
     pub(crate) agains: AtomicU64,
     pub(crate) doubled: AtomicU64,
@@ -219,13 +221,14 @@ impl Desk {
     /// Whether the request is to be passed over.
     fn passes_over(&mut self, header: &Header) -> bool {
         let again = header.flags & message::AGAIN != 0;
-        self.levers.agains.fetch_add(u64::from(again), Ordering::SeqCst);
+        let nth = self.levers.agains.fetch_add(u64::from(again), Ordering::SeqCst) + 1;
         if !self.received.insert(header.cookie) {
             assert!(again, "a request came twice");
             self.levers.doubled.fetch_add(1, Ordering::SeqCst);
             return true;
         }
-        take_one(&self.levers.swallow)
+        again && nth == self.levers.swallow_again.load(Ordering::SeqCst)
+            || take_one(&self.levers.swallow)
     }
 
     fn readable(&self, patience_ns: i64) -> bool {

@@ -92,10 +92,16 @@ impl Shared {
             self.wire().hang_up();
             return Err(Fault::Gone(turn.gone()));
         }
-        let due = self.reopen().remembered.fds_before(turn.life());
-        for (cookie, tickets) in due {
-            for batch in tickets.chunks(SUBMIT_FDS_MAX as usize) {
-                self.resume_batch(&mut turn, cookie, batch)?;
+        loop {
+            // Another life may have come in the middle, without what the one before it was given.
+            let due = self.reopen().remembered.fds_before(turn.life());
+            if due.is_empty() {
+                break;
+            }
+            for (cookie, tickets) in due {
+                for batch in tickets.chunks(SUBMIT_FDS_MAX as usize) {
+                    self.resume_batch(&mut turn, cookie, batch)?;
+                }
             }
         }
         self.reopen().resumed(turn.life());

@@ -103,6 +103,25 @@ fn fds_of_outstanding_tickets_go_to_the_next_life() {
 }
 
 #[test]
+fn a_life_that_ends_in_the_middle_leaves_no_ticket_behind() {
+    let (double, session) = Double::session();
+    let events: Vec<_> = (0..5).map(|_| event()).collect();
+    let submit = |event| session.fd_ticket(event).submit().unwrap();
+    let mut tickets: Vec<_> = events.iter().map(submit).collect();
+    double.levers.swallow_again.store(4, Ordering::SeqCst);
+    restart(&double, 4);
+    assert_eq!(tickets[0].wait_for(Duration::from_millis(1)).unwrap(), None);
+    eventually("the fourth", || double.count(|l| &l.agains) == 4);
+    assert_eq!(double.count(|l| &l.fds), 3);
+    restart(&double, 5);
+    // The rest goes to the next life, and what the one before it was given as well.
+    assert_eq!(tickets[0].wait_for(Duration::from_millis(1)).unwrap(), None);
+    eventually("the fds", || double.count(|l| &l.fds) == 5);
+    eventually("the end of it", || !session.shared().reopen().tended);
+    assert_eq!((double.count(|l| &l.agains), double.count(|l| &l.doubled)), (9, 0));
+}
+
+#[test]
 fn threads_go_on_over_many_lives() {
     let (double, session) = Double::session();
     let stop = std::sync::atomic::AtomicBool::new(false);

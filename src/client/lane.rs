@@ -32,26 +32,13 @@ struct Inner {
     /// The highest target given out by `next_target`.
     issued: AtomicU64,
     closed: AtomicBool,
-    /// Of a lane that is another session's: the connection over which it was redeemed.
-    epoch: Option<u32>,
-}
-
-/// A lane whose last handle is gone.
-pub(super) struct Idle {
-    index: u32,
-    epoch: Option<u32>,
 }
 
 impl Lane {
-    pub(super) fn opened(
-        session: &Session,
-        width: Width,
-        lane: &LaneOpened,
-        epoch: Option<u32>,
-    ) -> Result<Lane> {
+    pub(super) fn opened(session: &Session, width: Width, lane: &LaneOpened) -> Result<Lane> {
         if lane.lane >= session.shared().lanes().lanes() {
-            let what = format!("lane {} is none of the session's", lane.lane);
-            return Err(nonsense("the daemon's answer", what));
+            let text = format!("OPEN_LANE: lane {} is none of the session's", lane.lane);
+            return Err(Error::new(ErrorCode::BadMessage, text));
         }
         let inner = Inner {
             session: session.clone(),
@@ -61,7 +48,6 @@ impl Lane {
             width,
             issued: AtomicU64::new(lane.value),
             closed: AtomicBool::new(false),
-            epoch,
         };
         Ok(Lane { lane: Arc::new(inner) })
     }
@@ -69,21 +55,9 @@ impl Lane {
     /// Closes the lanes whose last handle is gone.
     pub(super) fn close_idle(session: &Session) -> Result<()> {
         loop {
-            let Some(Idle { index, epoch }) = session.shared().idle_lanes().pop() else {
-                return Ok(());
-            };
-            close(session, index, epoch)?;
+            let Some(index) = session.shared().idle_lanes().pop() else { return Ok(()) };
+            close(session, index)?;
         }
-    }
-
-    /// The connection that knows it; none where every one does, since the session tells it.
-    pub(super) fn epoch(&self) -> Option<u32> {
-        self.lane.epoch
-    }
-
-    /// Its number now, where it lies in this session's memory.
-    pub(super) fn seen(&self) -> Option<u64> {
-        self.lane.epoch.is_none().then(|| self.value())
     }
 
     /// The session it belongs to.
@@ -165,7 +139,9 @@ impl Lane {
     /// # Errors
     /// `NoSuchLane` where it was closed, `Forked`, the session's end.
     pub fn fail(&self, code: u32) -> Result<()> {
-        self.must_be_open()?;
+        if self.lane.closed.load(Ordering::Relaxed) {
+            return Err(self.not_open());
+        }
         let shared = self.lane.session.shared();
         while !shared.open()?.fail(self.lane.index, code)? {
             shared.block(&mut RingRoom, None)?;
@@ -184,14 +160,7 @@ impl Lane {
             return Err(self.not_open());
         }
         self.lane.session.live()?;
-        close(&self.lane.session, self.lane.index, self.lane.epoch)
-    }
-
-    pub(super) fn must_be_open(&self) -> Result<()> {
-        match self.lane.closed.load(Ordering::Relaxed) {
-            true => Err(self.not_open()),
-            false => Ok(()),
-        }
+        close(&self.lane.session, self.lane.index)
     }
 
     fn not_open(&self) -> Error {
@@ -200,22 +169,10 @@ impl Lane {
     }
 }
 
-/// The error of an answer that makes no sense.
-pub(super) fn nonsense(message: &str, what: String) -> Error {
-    Error::new(ErrorCode::BadMessage, format!("{message}: {what}"))
-}
-
-fn close(session: &Session, lane: u32, epoch: Option<u32>) -> Result<()> {
+fn close(session: &Session, lane: u32) -> Result<()> {
     let body = CloseLane { lane, reserved: 0 };
-    let shared = session.shared();
-    shared.request_over(epoch, Opcode::CloseLane, &body, &[], |answer, ledger| {
-        let refused = answer.as_ref().err().map(|error| error.code);
-        if refused == Some(ErrorCode::NoSuchCapability) {
-            // The daemon that knew it is gone. Its index may be another lane's by now.
-            return Ok(());
-        }
+    session.shared().request(Opcode::CloseLane, &body, &[], |answer, ledger| {
         ledger.remembered.lanes.remove(&lane);
-        ledger.remembered.redeemed.remove(&lane);
         match answer {
             // It was done before, and the answer was lost with an earlier life of the daemon.
             Err(error) if error.code == ErrorCode::NoSuchLane => Ok(()),
@@ -228,8 +185,7 @@ impl Drop for Inner {
     fn drop(&mut self) {
         // No request here: a drop must not wait for anybody.
         if !*self.closed.get_mut() && self.session.shared().at_home().is_ok() {
-            let (index, epoch) = (self.index, self.epoch);
-            self.session.shared().idle_lanes().push(Idle { index, epoch });
+            self.session.shared().idle_lanes().push(self.index);
         }
     }
 }

@@ -18,8 +18,14 @@ use crate::proto::message::{self, Hello, Opcode, Role, encode};
 
 /// Whether an attempt that ended with this error may succeed later.
 pub(super) fn may_pass(error: &Error) -> bool {
-    use ErrorCode::{HelloTimeout, LimitExceeded, QuotaExceeded, SocketUnavailable};
-    let passing = [HelloTimeout, LimitExceeded, QuotaExceeded, SocketUnavailable];
+    let passing = [
+        ErrorCode::Draining,
+        ErrorCode::HelloTimeout,
+        ErrorCode::LimitExceeded,
+        ErrorCode::QuotaExceeded,
+        ErrorCode::RateExceeded,
+        ErrorCode::SocketUnavailable,
+    ];
     error.code.blame() == Blame::Daemon || passing.contains(&error.code)
 }
 

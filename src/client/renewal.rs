@@ -148,26 +148,12 @@ impl Ledger {
             plan.wire = *wire;
         }
         self.remembered.fds.values_mut().for_each(|kept| kept.life = None);
-        self.end_redeemed();
         self.owe_everything();
         self.link = Link::Submitting;
         if self.armed != armed::NOT {
             self.results.arm(self.armed);
         }
         Ok(())
-    }
-
-    /// Ends the tickets on lanes of others: those lanes went with the daemon that knew whose they
-    /// are.
-    fn end_redeemed(&mut self) {
-        let redeemed = std::mem::take(&mut self.remembered.redeemed);
-        let on_one = |entry: &SubmitEntry| {
-            entry.kind == TicketKind::Word as u8 && redeemed.contains(&entry.source)
-        };
-        let tickets = self.slots.to_come().filter(|ticket| on_one(&ticket.entry));
-        for id in tickets.map(|ticket| ticket.id).collect::<Vec<_>>() {
-            self.refuse(id, ErrorCode::NoSuchCapability);
-        }
     }
 
     /// Owes the daemon all tickets without a result (those on fds go over the socket), then the
@@ -243,7 +229,7 @@ impl Ledger {
 /// Whether a daemon that closed a session with this code, or refused a connection with it, or one
 /// that comes after it, may take the session later.
 fn is_passing(code: ErrorCode) -> bool {
-    code.blame() == Blame::Daemon
+    code.blame() == Blame::Daemon || code == ErrorCode::Draining
 }
 
 /// How a ticket ended of which the daemon had nothing to say.
@@ -258,3 +244,7 @@ pub(super) fn not_back(patience: DurNs, last: &Error) -> Error {
     let text = format!("it did not come back within {} ms: {last}", patience.0 / 1_000_000);
     wire::closed(Some(&text))
 }
+
+#[cfg(test)]
+#[path = "renewal_tests.rs"]
+mod tests;

@@ -29,7 +29,21 @@ use super::wire::{self, Answer};
 /// The device of [`Session::lane`]: the one that a daemon has where none is configured.
 pub const DEFAULT_DEVICE: &str = "default";
 
-/// A connection to the daemon. See the file's head.
+/// A connection to the daemon; clones are the same session, and every thread may use it.
+///
+/// It outlives its daemon. Where the next one goes on with it (an fd store), nothing is to be seen
+/// but a longer wait. Where the connection ends, it looks for another daemon, for as long as
+/// [`SessionBuilder::reconnect`] says: it takes its lanes and eventfds along, opens what was open,
+/// registers its plans, and submits again what has no result. Meanwhile waits go on, tickets can be
+/// submitted, and calls that need an answer wait for it. It is over (`Disconnected`) when nobody
+/// comes back in time, or when the daemon closed it for what this process did.
+///
+/// What is different with another daemon: [`Session::number`], [`Session::status_fd`] and
+/// [`Session::bell_fd`], which are to be handed to producers in other processes again; times of
+/// results count from when that daemon took the ticket; a lane whose device it does not have
+/// refuses tickets, and a named plan that it does not have is the device's. A daemon that was told
+/// to end has ended its tickets with `ShuttingDown` before. Devices are expected in the same order,
+/// since a bell is known by its number.
 #[derive(Clone)]
 pub struct Session {
     shared: Arc<Shared>,
@@ -102,7 +116,7 @@ impl Session {
             ledger.remembered.lanes.insert(opened.lane, kept);
             Ok(opened)
         })?;
-        Lane::opened(self, width, &opened, None)
+        Lane::opened(self, width, &opened)
     }
 
     /// Registers a plan by its text.
@@ -173,12 +187,13 @@ impl Session {
         self.shared.open()?.live()
     }
 
-    /// The session's number at the daemon.
+    /// The session's number at the present daemon.
     pub fn number(&self) -> u32 {
         self.shared.number()
     }
 
-    /// Which life of the daemon this is; it rises with every restart.
+    /// Which life of the daemon this is; it rises with every restart by which sessions are carried,
+    /// and begins anew with a daemon that carries none.
     pub fn generation(&self) -> u32 {
         self.shared.status().generation()
     }

@@ -24,7 +24,9 @@ use crate::core::error::{Error, ErrorCode, Result};
 use crate::core::time::MonoNs;
 use crate::proto::entry::SubmitEntry;
 use crate::proto::limits::MESSAGE_BYTES_MAX;
-use crate::proto::message::{self, Opcode, REPLY, encode, mark_again, set_cookie};
+use crate::proto::message::{
+    self, Header, Opcode, REPLY, RESUMED, Welcome, encode, mark_again, set_cookie,
+};
 use crate::proto::request::{Refusal, parse_notice, parse_reply, submit_tail};
 
 /// Set in the cookies of all requests but SUBMIT.
@@ -46,7 +48,7 @@ pub(crate) struct Turn {
     record: Box<[u8]>,
     /// The ERROR with which the daemon closed the session, once it has.
     farewell: Option<Refusal>,
-    /// Which life of the daemon said what was read last, once that matters.
+    /// Which life of the daemon said what was read last; 0 before WELCOME.
     life: u32,
 }
 
@@ -76,6 +78,11 @@ impl Gone {
     /// A connection of which nothing else is known.
     pub(crate) fn of(epoch: u32) -> Gone {
         Gone { epoch, farewell: None }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn with(epoch: u32, farewell: Refusal) -> Gone {
+        Gone { epoch, farewell: Some(farewell) }
     }
 
     /// Which connection.
@@ -326,11 +333,11 @@ impl Turn {
             let life = self.life;
             let Some((bytes, came)) = self.receive(RecvFlags::empty())? else { continue };
             let (header, reply) = parse_reply(&self.record[..bytes])?;
-            if self.life != life {
+            if header.opcode == RESUMED && opcode == Opcode::Hello {
                 // HELLO cannot be asked twice: whoever greets starts over.
-                if opcode == Opcode::Hello {
-                    return Err(Fault::Gone(self.gone()));
-                }
+                return Err(Fault::Gone(self.gone()));
+            }
+            if self.life != life {
                 mark_again(record);
                 self.send(record, fds)?;
             }
@@ -361,8 +368,10 @@ impl Turn {
             match parse_reply(&self.record[..*bytes]) {
                 Ok((_, Err(refusal))) if refusal.closes => self.farewell = Some(refusal),
                 Ok((header, Ok(body))) => {
-                    if let Some(resumed) = parse_notice(&header, body)? {
-                        self.life = resumed.generation;
+                    if let Some(life) = life_said(&header, body)?
+                        && self.life != 0
+                    {
+                        self.life = life;
                     }
                 }
                 _ => {}
@@ -387,6 +396,15 @@ impl Turn {
     pub(crate) fn gone(&self) -> Gone {
         Gone { epoch: self.epoch, farewell: self.farewell.clone() }
     }
+}
+
+/// Which life of the daemon goes on with the session, if the record says so: RESUMED, or another
+/// WELCOME of a daemon that does not know whether the first was sent.
+fn life_said(header: &Header, body: &[u8]) -> Result<Option<u32>> {
+    if header.opcode == Opcode::Hello as u16 | REPLY {
+        return Ok(Welcome::read_from_bytes(body).ok().map(|welcome| welcome.generation));
+    }
+    Ok(parse_notice(header, body)?.map(|resumed| resumed.generation))
 }
 
 fn submission(cookie: u64, entries: &[SubmitEntry], fds: &[BorrowedFd<'_>]) -> Vec<u8> {

@@ -47,14 +47,18 @@ pub struct Made {
 }
 
 impl Made {
-    /// Makes and maps the areas of a session, which `generation` of the daemon serves.
+    /// Makes and maps the areas of a session, which `generation` of the daemon serves; its lanes
+    /// are there already, where they are adopted.
     ///
     /// # Errors
     /// `LimitExceeded` for sizes that cannot be, `SystemFailed` where memory or fds are short.
-    pub fn new(params: &SessionParams, generation: u32) -> Result<Made> {
+    pub fn new(params: &SessionParams, adopted: Option<OwnedFd>, generation: u32) -> Result<Made> {
         let sizes = RingSizes::new(params.submit_entries, params.result_entries)?;
         let rings = Area::rings(sizes)?.into_fd();
-        let lanes = Area::lanes(params.lanes)?.into_fd();
+        let lanes = match adopted {
+            Some(lanes) => lanes,
+            None => Area::lanes(params.lanes)?.into_fd(),
+        };
         let layout = TableLayout::new(params.lanes, params.result_entries);
         let table = Table::create(layout.bytes())?;
         Made::recover(params, rings, lanes, table, generation)

@@ -154,6 +154,22 @@ pub fn open_lanes<A: Access>(fd: impl AsFd) -> Result<(Region<A>, u32)> {
     Ok((region, lanes))
 }
 
+/// Checks a lanes area that is not of the daemon's own making, and answers how many it has: its
+/// size is as fixed as that of one that is.
+///
+/// # Errors
+/// As [`open_rings`].
+pub fn open_fixed_lanes(fd: impl AsFd) -> Result<u32> {
+    let fd = fd.as_fd();
+    let (_, lanes) = open_lanes::<ReadOnly>(fd)?;
+    let seals = rustix::fs::fcntl_get_seals(fd).map_err(|errno| failed("F_GET_SEALS", errno))?;
+    if !seals.contains(SealFlags::GROW) {
+        let detail = "session memory: the memfd lacks F_SEAL_GROW";
+        return Err(Error::new(ErrorCode::SessionMemory, detail));
+    }
+    Ok(lanes)
+}
+
 /// Maps the status page behind `fd`, as a client or a producer does.
 ///
 /// # Errors

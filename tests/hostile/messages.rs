@@ -129,7 +129,7 @@ fn hello_is_checked(executor: &Executor) {
         (Hello { submit_entries: 1 << 31, ..hello() }, limit),
         (Hello { result_entries: u32::MAX, ..hello() }, limit),
         (Hello { lanes: 256, ..hello() }, limit),
-        (Hello { adopt: 1, ..hello() }, ErrorCode::NotSupported),
+        (Hello { adopt: 1, ..hello() }, ErrorCode::BadMessage),
     ];
     for (hello, code) in cases {
         let record = encode(Opcode::Hello as u16, 1, &hello, &[]);

@@ -270,8 +270,21 @@ impl Session {
 
     /// A session as this HELLO asks for.
     pub fn open_with(socket: &Path, hello: &Hello) -> Session {
+        Session::open_bringing(socket, hello, &[])
+    }
+
+    /// A session that brings fds to adopt.
+    pub fn open_bringing(socket: &Path, hello: &Hello, fds: &[BorrowedFd<'_>]) -> Session {
         let wire = Wire::connect(socket);
-        let mut reply = wire.ask(Opcode::Hello, 1, hello, &[]);
+        let record = message::encode(Opcode::Hello as u16, 1, hello, &[]);
+        wire.try_send(&record, fds).expect("send");
+        let reply = wire.receive().expect("an answer");
+        Session::welcomed(wire, reply)
+    }
+
+    /// A session of this WELCOME.
+    pub fn welcomed(wire: Wire, mut reply: Reply) -> Session {
+        assert_eq!((reply.opcode, reply.cookie), (Opcode::Hello as u16 | REPLY, 1), "{reply:?}");
         let (welcome, rest): (Welcome, _) = reply.parts();
         assert_eq!((welcome.version, rest.len()), (1, 0), "{welcome:?}");
         let bell_fd = welcome.bell_kind == BellKind::Eventfd as u8;

@@ -3,6 +3,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 
 use super::Desk;
+use super::adopt::Adopted;
 use super::keep::Keeping;
 use super::peer::{Credentials, Phase, Session};
 use crate::core::error::{Error, ErrorCode, Result};
@@ -24,12 +25,15 @@ impl Desk {
     ///
     /// # Errors
     /// Whatever WELCOME cannot be given for; the connection is then closed.
-    pub(super) fn hello(&mut self, serial: u32, cookie: u64, hello: &Hello) -> Result<()> {
+    pub(super) fn hello(
+        &mut self,
+        serial: u32,
+        cookie: u64,
+        hello: &Hello,
+        fds: Vec<OwnedFd>,
+    ) -> Result<()> {
         let version = common_version(hello)?;
-        if hello.adopt != 0 {
-            let text = "adopting lanes is not supported by this daemon";
-            return Err(Error::new(ErrorCode::NotSupported, text));
-        }
+        let adopted = self.adopted(hello, fds)?;
         let Some(peer) = self.peers.get(&serial) else { return Ok(()) };
         let who = peer.who;
         if hello.role == Role::Control as u32 {
@@ -42,7 +46,7 @@ impl Desk {
         } else if hello.role == Role::Client as u32 || hello.role == Role::Agent as u32 {
             self.takes_sessions()?;
             let params = self.params(hello, who)?;
-            self.seat(serial, cookie, version, params)
+            self.seat(serial, cookie, version, params, adopted)
         } else {
             let text = format!("HELLO: role {} is none of 0, 1, 2", hello.role);
             Err(Error::new(ErrorCode::BadMessage, text))
@@ -130,6 +134,7 @@ impl Desk {
         cookie: u64,
         version: u16,
         params: SessionParams,
+        adopted: Option<Adopted>,
     ) -> Result<()> {
         let limits = &self.setup.config.limits;
         let Some(&slot) = self.slots.last() else {
@@ -140,7 +145,7 @@ impl Desk {
         let (uid, lanes) = (params.uid, params.lanes);
         self.quotas.open(uid, lanes, limits)?;
         let keeping = self
-            .make(Seat { slot, serial }, cookie, version, params)
+            .make(Seat { slot, serial }, cookie, version, params, adopted)
             .inspect_err(|_| self.quotas.close(uid, lanes))?;
         self.slots.pop();
         self.keep(serial, keeping);
@@ -153,12 +158,16 @@ impl Desk {
         cookie: u64,
         version: u16,
         params: SessionParams,
+        adopted: Option<Adopted>,
     ) -> Result<Keeping> {
+        let (lanes, events, bell) = match adopted {
+            Some(Adopted { lanes, events, bell }) => (Some(lanes), events, bell),
+            None => (None, eventfd()?, None),
+        };
         let Made { memory, table, control, rings_fd, lanes_fd } =
-            Made::new(&params, self.setup.generation)?;
-        let events = eventfd()?;
+            Made::new(&params, lanes, self.setup.generation)?;
         let bell = match self.setup.bell {
-            BellKind::Eventfd => Some(eventfd()?),
+            BellKind::Eventfd => Some(bell.map_or_else(eventfd, Ok)?),
             BellKind::Futex => None,
         };
         let fds = self.welcome_fds(&rings_fd, &lanes_fd, &events, bell.as_ref())?;
@@ -176,7 +185,7 @@ impl Desk {
         let kind = bell_kind(bell.is_some());
         let welcome = self.welcome(version, seat.serial, kind, Some(&params));
         Ok(Keeping {
-            session: Session::new(seat, params, control, false),
+            session: Session::new(seat, params, control, &lanes_fd, false)?,
             arrival: Box::new(Arrival { session, notify: events, bell, recovered: false }),
             welcome: message::reply(Opcode::Hello, cookie, &welcome),
             fds,

@@ -9,6 +9,7 @@
 //! fault ends that peer; the desk sleeps without a time-out while nobody greets or parts.
 
 mod accept;
+mod adopt;
 mod capabilities;
 mod complaints;
 mod drain;

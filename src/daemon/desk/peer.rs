@@ -3,8 +3,10 @@
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
+use super::adopt::FileId;
 use super::keep::Keeping;
 use super::wire::{self, Sent};
+use crate::core::error::Result;
 use crate::core::time::MonoNs;
 use crate::daemon::command::{NO_SLOT, Seat};
 use crate::engine::SessionParams;
@@ -38,6 +40,8 @@ pub struct Session {
     pub seat: Seat,
     pub params: SessionParams,
     pub control: Control<Region<ReadWrite>>,
+    /// Which lanes it has.
+    pub lanes: FileId,
     /// File descriptors of its tickets.
     pub fds: u32,
     /// Of a session that an earlier life of the daemon made: the cookies of the last requests that
@@ -46,13 +50,17 @@ pub struct Session {
 }
 
 impl Session {
+    /// # Errors
+    /// `SystemFailed`.
     pub fn new(
         seat: Seat,
         params: SessionParams,
         control: Control<Region<ReadWrite>>,
+        lanes: &OwnedFd,
         recovered: bool,
-    ) -> Session {
-        Session { seat, params, control, fds: 0, received: recovered.then(VecDeque::new) }
+    ) -> Result<Session> {
+        let (lanes, received) = (FileId::of(lanes)?, recovered.then(VecDeque::new));
+        Ok(Session { seat, params, control, lanes, fds: 0, received })
     }
 
     /// Notes a request; `true` where this life has received one under the same cookie.

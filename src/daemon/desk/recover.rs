@@ -76,7 +76,7 @@ impl Desk {
             fds = self.welcome_fds(&made.rings_fd, &made.lanes_fd, &events, bell.as_ref())?;
         }
         let mut peer = known_peer(serial, connection)?;
-        let session = Session::new(seat, params.clone(), made.control, true);
+        let session = Session::new(seat, params.clone(), made.control, &made.lanes_fd, true)?;
         peer.phase = Phase::Session(Box::new(session));
         self.poller.watch(Source::Peer(serial), &peer.socket)?;
         peer.pidfd.iter().try_for_each(|fd| self.poller.watch(Source::Process(serial), fd))?;

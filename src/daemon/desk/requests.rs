@@ -63,7 +63,9 @@ impl Desk {
         check_fds(opcode, &request, fds.len())?;
         let asked = Asked { opcode, cookie: header.cookie, again };
         let ask = match request {
-            Request::Hello(hello) => return Ok(self.hello(serial, header.cookie, &hello)?),
+            Request::Hello(hello) => {
+                return Ok(self.hello(serial, header.cookie, &hello, fds)?);
+            }
             Request::OpenLane(lane, width, device) => self.open_lane(lane, width, &device)?,
             Request::CloseLane(lane) => Ask::CloseLane(lane),
             Request::PlanText(text) => Ask::Plan(Box::new(Bands::parse(&text)?)),
