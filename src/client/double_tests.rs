@@ -6,6 +6,7 @@ use std::collections::{HashMap, HashSet};
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -14,7 +15,8 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, socketpair,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept, bind, listen,
+    socket_with, socketpair,
 };
 
 use super::connect::SessionBuilder;
@@ -58,6 +60,8 @@ pub(crate) struct Levers {
     pub(crate) bell_eventfd: AtomicBool,
     /// Go on as this life of the daemon, started anew with an fd store.
     pub(crate) next_life: AtomicU32,
+    /// Say so by a second WELCOME, as one that does not know whether the first was sent.
+    pub(crate) welcome_again: AtomicBool,
     /// Do this many requests without an answer, as a daemon that dies right after.
     pub(crate) mute: AtomicU32,
     /// Take this many requests without doing them, as a daemon that dies right before.
@@ -109,6 +113,27 @@ impl Double {
             move || Desk::new(ours, levers).run()
         });
         (Double { levers, thread: Some(thread.unwrap()) }, Wire::over(theirs))
+    }
+
+    /// A double that listens at `path`, and hangs up on so many HELLOs first.
+    pub(crate) fn listen(path: &Path, hangs_up: u32) -> Double {
+        let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
+        let listener = socket_with(AddressFamily::UNIX, kind, flags, None).unwrap();
+        bind(&listener, &SocketAddrUnix::new(path).unwrap()).unwrap();
+        listen(&listener, 8).unwrap();
+        let levers = Arc::new(Levers::default());
+        let thread = std::thread::Builder::new().name("double".into()).spawn({
+            let levers = Arc::clone(&levers);
+            move || {
+                for _ in 0..hangs_up {
+                    let client = accept(&listener).unwrap();
+                    let got = rustix::net::recv(&client, &mut [0u8; 64], RecvFlags::empty());
+                    assert!(got.unwrap().0 > 0);
+                }
+                Desk::new(accept(&listener).unwrap(), levers).run();
+            }
+        });
+        Double { levers, thread: Some(thread.unwrap()) }
     }
 
     /// A double with a session connected.
@@ -171,6 +196,8 @@ struct Desk {
     received: HashSet<u64>,
     last_cookie: u64,
     last_opened: Option<(u64, u32)>,
+    /// HELLO's cookie, and its answer.
+    welcomed: Option<(u64, Welcome)>,
 }
 
 type Reply = (Vec<u8>, Vec<OwnedFd>);
@@ -185,6 +212,7 @@ impl Desk {
             received: HashSet::new(),
             last_cookie: 0,
             last_opened: None,
+            welcomed: None,
         }
     }
 
@@ -215,7 +243,14 @@ impl Desk {
         if let Some(fill) = fill {
             fill.live_again(life, &self.levers);
         }
-        self.send(&message::resumed(life, self.last_cookie), &[]);
+        let said = if self.levers.welcome_again.load(Ordering::SeqCst) {
+            let (cookie, welcome) = self.welcomed.unwrap();
+            let welcome = Welcome { generation: life, ..welcome };
+            message::reply(Opcode::Hello, cookie, &welcome)
+        } else {
+            message::resumed(life, self.last_cookie)
+        };
+        self.send(&said, &[]);
     }
 
     /// Whether the request is to be passed over.
@@ -301,6 +336,7 @@ impl Desk {
             Request::Hello(hello) => {
                 let (welcome, fds, new) = greet(&hello, &self.levers);
                 *fill = new;
+                self.welcomed = Some((cookie, welcome));
                 Ok((message::reply(Opcode::Hello, cookie, &welcome), fds))
             }
             Request::OpenLane(_, bits, device) => {

@@ -103,6 +103,24 @@ fn fds_of_outstanding_tickets_go_to_the_next_life() {
 }
 
 #[test]
+fn a_second_welcome_is_a_notice_too() {
+    let (double, session) = Double::session();
+    double.set(|l| &l.welcome_again, true);
+    let event = event();
+    let mut ticket = session.fd_ticket(&event).submit().unwrap();
+    double.levers.swallow.store(1, Ordering::SeqCst);
+    std::thread::scope(|scope| {
+        let plans = scope.spawn(|| session.plan("block").unwrap().number());
+        eventually("the request", || double.levers.swallow.load(Ordering::SeqCst) == 0);
+        restart(&double, 4);
+        assert_eq!(plans.join().unwrap(), 1);
+    });
+    assert_eq!(ticket.wait_for(Duration::from_millis(1)).unwrap(), None);
+    eventually("the fd", || double.count(|l| &l.fds) == 1);
+    assert_eq!((double.count(|l| &l.agains), double.count(|l| &l.doubled)), (2, 0));
+}
+
+#[test]
 fn a_life_that_ends_in_the_middle_leaves_no_ticket_behind() {
     let (double, session) = Double::session();
     let events: Vec<_> = (0..5).map(|_| event()).collect();

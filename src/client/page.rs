@@ -93,3 +93,7 @@ impl ReadWords for Page {
         self.present().region.address(offset)
     }
 }
+
+#[cfg(all(test, not(miri)))]
+#[path = "page_tests.rs"]
+mod tests;

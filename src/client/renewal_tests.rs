@@ -3,7 +3,6 @@ use super::super::ledger::Outgoing;
 use super::super::remembered::KeptLane;
 use super::*;
 use crate::core::line::Width;
-use crate::core::time::MonoNs;
 use crate::host::futex::{self, FutexAddr, WaitOutcome};
 use crate::proto::entry::ResultEntry;
 use crate::proto::layout::rings::RESULT_TAIL;
@@ -248,7 +247,7 @@ fn who_sleeps_on_the_old_tail_is_roused_and_arms_anew() {
     );
     ledger.calls.make();
     let word = FutexAddr::new(tail.rings.address(RESULT_TAIL));
-    let slept = futex::wait(word, tail.seen, Some(MonoNs(u64::MAX / 2))).unwrap();
+    let slept = futex::wait(word, tail.seen, Some(clock::now() + DurNs(20_000_000_000))).unwrap();
     assert_ne!(slept, WaitOutcome::TimedOut);
     assert_eq!(next.memory.load32(RESULT_TAIL), 0);
 }

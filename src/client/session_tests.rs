@@ -56,6 +56,19 @@ fn a_daemon_that_dies_in_the_handshake_is_an_error() {
 }
 
 #[test]
+fn a_daemon_that_dies_in_the_handshake_is_connected_to_again() {
+    let path = std::env::temp_dir().join(format!("parkd-again-{}.sock", std::process::id()));
+    let double = Double::listen(&path, 2);
+    let once = Session::builder().reconnect(Duration::ZERO);
+    assert_eq!(code(once.connect_to(&path)), ErrorCode::Disconnected);
+    let session = Session::connect_to(&path).unwrap();
+    assert_eq!(session.executor(), "double");
+    drop(session);
+    drop(double);
+    std::fs::remove_file(path).unwrap();
+}
+
+#[test]
 fn a_lane_is_opened_stored_into_closed_and_reused() {
     let (double, session) = Double::session();
     let lane = session.lane().unwrap();

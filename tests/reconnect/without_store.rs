@@ -1,11 +1,14 @@
 //! Without an fd store: the daemon is killed and another one is started.
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
 use parkd::client::{Lane, PlanId, Session, Status};
 use parkd::core::error::ErrorCode;
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::Signal;
 
 use crate::load::{Load, end_of, event, eventually, write};
@@ -18,6 +21,8 @@ crate::for_each_executor! {
     cancels_and_deadlines_are_kept,
     fds_are_waited_for_by_the_next_daemon,
     requests_wait_for_the_next_daemon,
+    who_looks_and_never_sleeps_finds_the_next_daemon,
+    an_event_loop_of_ones_own_keeps_its_fds,
     a_daemon_told_to_end_ends_the_tickets_and_not_the_session,
     nobody_comes_back,
 }
@@ -133,6 +138,11 @@ async fn work_on(load: Arc<Load>, lane: Lane) {
 fn what_was_stored_meanwhile_is_found(executor: &Executor) {
     let mut house = House::new(executor);
     let session = house.session();
+    let page = || {
+        let status = rustix::fs::fstat(session.status_fd().unwrap()).unwrap();
+        (status.st_dev, status.st_ino)
+    };
+    let old = page();
     let lanes = [session.lane().unwrap(), session.lane().unwrap()];
     let far = Duration::from_secs(3600);
     let tickets = lanes.each_ref().map(|lane| lane.ticket(5).deadline_in(far).submit().unwrap());
@@ -150,6 +160,7 @@ fn what_was_stored_meanwhile_is_found(executor: &Executor) {
     eventually("its end", || new.try_wait().unwrap().is_some());
     let next = session.lane().unwrap();
     assert_eq!(next.index(), 2, "the lanes are where they were");
+    assert_ne!(page(), old, "bells are rung for the daemon that is there");
 }
 
 fn failed_and_closed_lanes_stay_so(executor: &Executor) {
@@ -225,6 +236,59 @@ fn fds_are_waited_for_by_the_next_daemon(executor: &Executor) {
     assert_eq!(session.strays(), 0);
 }
 
+fn who_looks_and_never_sleeps_finds_the_next_daemon(executor: &Executor) {
+    let mut house = House::new(executor);
+    let session = house.session();
+    let event = event();
+    let mut ticket = session.fd_ticket(&event).submit().unwrap();
+    house.kill();
+    write(&event);
+    house.start();
+    eventually("its end", || ticket.try_wait().unwrap().is_some());
+    assert!(ticket.completion().unwrap().is_done());
+}
+
+fn an_event_loop_of_ones_own_keeps_its_fds(executor: &Executor) {
+    let mut house = House::new(executor);
+    let session = house.session();
+    let lane = session.lane().unwrap();
+    let driver = session.event_driver().unwrap();
+    let waker = Waker::from(Arc::new(Nobody));
+    let mut context = Context::from_waker(&waker);
+    let ready = |patience: Duration| {
+        let hang_up = PollFd::from_borrowed_fd(driver.hang_up(), PollFlags::IN);
+        let mut fds = [PollFd::from_borrowed_fd(driver.events(), PollFlags::IN), hang_up];
+        poll(&mut fds, Some(&patience.try_into().unwrap())).unwrap();
+        fds.map(|fd| fd.revents().contains(PollFlags::IN))
+    };
+    for round in 1..4 {
+        let mut ticket = lane.ticket(round).submit().unwrap();
+        assert!(Pin::new(&mut ticket).poll(&mut context).is_pending());
+        house.kill();
+        assert_eq!(ready(PATIENCE), [false, true]);
+        driver.check().unwrap();
+        assert_eq!(ready(Duration::ZERO), [false, false], "it was noticed");
+        house.start();
+        eventually("the next daemon", || outstanding(&house) == Some(1));
+        lane.store(round);
+        assert_eq!(ready(PATIENCE), [true, false], "the daemon tells by the same eventfd");
+        driver.turn().unwrap();
+        assert!(Pin::new(&mut ticket).poll(&mut context).is_ready());
+    }
+}
+
+/// Whom nobody has to wake.
+struct Nobody;
+
+impl Wake for Nobody {
+    fn wake(self: Arc<Self>) {}
+}
+
+/// Tickets that the daemon has taken and not answered.
+fn outstanding(house: &House) -> Option<u64> {
+    support::raw::control(&house.folder.socket()).status()["tickets"].as_u64()
+}
+
 fn requests_wait_for_the_next_daemon(executor: &Executor) {
     let mut house = House::new(executor);
     let session = house.session();
@@ -250,11 +314,7 @@ fn a_daemon_told_to_end_ends_the_tickets_and_not_the_session(executor: &Executor
     let session = house.session();
     let lane = session.lane().unwrap();
     let ticket = lane.ticket(1).submit().unwrap();
-    let outstanding = || {
-        let status = support::raw::control(&house.folder.socket()).status();
-        status["tickets"].as_u64()
-    };
-    eventually("the ticket", || outstanding() == Some(1));
+    eventually("the ticket", || outstanding(&house) == Some(1));
     house.daemon.signal(Signal::TERM);
     assert_eq!(end_of(ticket), Status::ShuttingDown);
     assert!(house.daemon.ended().success());
