@@ -372,6 +372,12 @@ impl Session {
 
     /// Puts entries into the submission ring and rings the doorbell.
     pub fn push(&mut self, entries: &[SubmitEntry]) {
+        self.fill(entries);
+        self.ring(0);
+    }
+
+    /// Puts entries into the submission ring, and tells nobody.
+    pub fn fill(&mut self, entries: &[SubmitEntry]) {
         for entry in entries {
             let at = rings::SUBMIT_RING + self.slot(self.submit_tail, self.welcome.submit_entries);
             let words: EntryWords = entry.to_words();
@@ -382,7 +388,6 @@ impl Session {
         }
         fence(Ordering::Release);
         self.rings.store32(rings::SUBMIT_TAIL, self.submit_tail);
-        self.ring(0);
     }
 
     fn slot(&self, position: u32, entries: u32) -> usize {

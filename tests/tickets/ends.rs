@@ -23,6 +23,7 @@ crate::for_each_executor! {
     a_producer_fails_a_lane,
     a_failed_lane_stays_failed_until_opened_anew,
     closing_a_lane_cancels_its_tickets,
+    requests_come_after_what_was_submitted,
 }
 
 const MILLISECOND: u64 = 1_000_000;
@@ -261,6 +262,28 @@ fn a_failed_lane_stays_failed_until_opened_anew(executor: &Executor) {
     session.submit(&[word(lane, 1, 2)], &[]);
     session.still();
     session.store(lane, 1);
+    assert_eq!(session.outcome(), (2, Status::Done));
+}
+
+/// What stands in the ring was submitted before the request was sent, whether or not anybody has
+/// looked.
+fn requests_come_after_what_was_submitted(executor: &Executor) {
+    let daemon = Daemon::start(executor, "");
+    let mut session = Session::open(&daemon.socket());
+    let lanes = [(); 3].map(|()| session.lane(64).lane);
+    session.fill(&[word(lanes[0], 1, 1), word(lanes[1], 1, 2), word(lanes[2], 1, 3)]);
+    assert!(close_lane(&session, lanes[0]).body.is_ok());
+    assert_eq!(session.outcome(), (1, Status::Cancelled));
+    session.fill(&[word(lanes[1], 1, 4)]);
+    let four = message::Cancel { user_data: 4 };
+    assert!(session.wire.ask(Opcode::Cancel, 5, &four, &[]).body.is_ok());
+    assert_eq!(session.outcome(), (4, Status::Cancelled));
+    session.fill(&[word(lanes[2], 1, 5)]);
+    let code = message::Fail { lane: lanes[2], code: 7 };
+    assert!(session.wire.ask(Opcode::Fail, 6, &code, &[]).body.is_ok());
+    let failed = [session.outcome(), session.outcome()];
+    assert_eq!(failed, [(3, Status::DeviceFailed), (5, Status::DeviceFailed)]);
+    session.store(lanes[1], 1);
     assert_eq!(session.outcome(), (2, Status::Done));
 }
 

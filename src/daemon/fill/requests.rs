@@ -85,7 +85,7 @@ impl<H: FillHost> Fill<H> {
             self.hear_bell(slot, device + 1);
         }
         self.engine.resume(slot, self.now);
-        while self.engine.drain(slot, self.now) {}
+        self.take_submissions_of(slot);
         self.recovering.push(seat);
     }
 
@@ -138,6 +138,8 @@ impl<H: FillHost> Fill<H> {
     ) -> Answered {
         let (slot, now) = (seat.slot, self.now);
         let Asked { cookie, again, .. } = asked;
+        // What was submitted before the request was sent comes before it.
+        self.take_submissions_of(slot);
         match ask {
             Ask::OpenLane(lane, width, device) => {
                 match again.then(|| self.engine.opened_by(slot, cookie, now)).flatten() {
@@ -271,11 +273,14 @@ impl<H: FillHost> Fill<H> {
     /// not stop.
     pub(super) fn take_submissions(&mut self) {
         for at in 0..self.seats.taken().len() {
-            let slot = self.seats.taken()[at];
-            let mut batches = RING_ENTRIES_MAX / SUBMIT_BATCH;
-            while batches > 0 && self.engine.drain(slot, self.now) {
-                batches -= 1;
-            }
+            self.take_submissions_of(self.seats.taken()[at]);
+        }
+    }
+
+    fn take_submissions_of(&mut self, slot: u16) {
+        let mut batches = RING_ENTRIES_MAX / SUBMIT_BATCH;
+        while batches > 0 && self.engine.drain(slot, self.now) {
+            batches -= 1;
         }
     }
 
