@@ -4,13 +4,15 @@
 use std::os::fd::{AsFd, OwnedFd};
 
 use parkd::core::error::ErrorCode;
+use parkd::core::time::DurNs;
+use parkd::host::clock;
 use parkd::proto::entry::Status;
 use parkd::proto::limits::GREETINGS_MAX;
 use parkd::proto::message::{self, Opcode, encode};
 use rustix::event::EventfdFlags;
 use rustix::io::Errno;
 use rustix::net::{SendFlags, Shutdown, send, shutdown};
-use rustix::process::{Pid, Resource, Rlimit, prlimit};
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 
 use super::Scene;
 use super::support::raw::{self, Session, Wire, fd, hello, word};
@@ -24,6 +26,7 @@ crate::for_each_executor! {
     those_who_have_gone_take_no_room,
     two_thousand_connect_at_once,
     connections_without_fds_are_told_so,
+    a_spare_fd_that_was_lost_is_had_again,
     sessions_have_limits,
     tickets_have_limits,
     lanes_and_plans_have_limits,
@@ -67,6 +70,7 @@ fn who_never_reads_is_ended(executor: &Executor) {
     scene.goes_on();
     pour(&session.wire, &record);
     assert_eq!(session.close_code(), ErrorCode::SlowReader);
+    until("the log says so", || scene.daemon.log().contains("SlowReader").then_some(()));
     scene.unharmed();
 }
 
@@ -132,6 +136,42 @@ fn limit_fds(scene: &Scene, more: usize) {
     let pid = Pid::from_raw(scene.daemon.pid() as i32);
     let limit = Rlimit { current: limit, maximum: limit };
     prlimit(pid, Resource::Nofile, limit).expect("prlimit");
+}
+
+/// CPU time that a daemon's process has used, nanoseconds.
+fn cpu_ns(scene: &Scene) -> u64 {
+    let text = std::fs::read_to_string(scene.daemon.proc("schedstat")).unwrap_or_default();
+    text.split_whitespace().next().and_then(|ns| ns.parse().ok()).unwrap_or(0)
+}
+
+/// Not even the spare fd can be had for a while, as where the whole machine has none left.
+fn a_spare_fd_that_was_lost_is_had_again(executor: &Executor) {
+    let mut scene = Scene::new(executor, "");
+    let pid = Pid::from_raw(scene.daemon.pid() as i32);
+    // The daemon has the limit that it inherited: nobody else may raise it again.
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    let none = Rlimit { current: Some(3), maximum };
+    let before = prlimit(pid, Resource::Nofile, none).expect("prlimit");
+    let wire = Wire::connect(&scene.socket());
+    wire.send(&encode(Opcode::Hello as u16, 1, &hello(), &[]));
+    scene.goes_on();
+    // The desk, which is the process's first thread, does not look all the time.
+    let (start, cpu) = (clock::now(), cpu_ns(&scene));
+    until("time passes", || (clock::now().since(start) > DurNs(200_000_000)).then_some(()));
+    let (cpu, wall) = (cpu_ns(&scene) - cpu, clock::now().since(start).0);
+    assert!(cpu < wall / 4, "{cpu} ns of CPU in {wall} ns");
+    prlimit(pid, Resource::Nofile, before).expect("prlimit");
+    let reply = wire.receive().expect("an answer");
+    assert!(reply.body.is_ok());
+    // There is a spare fd again: who is one too many is told.
+    let few = Some(scene.daemon.fds() as u64);
+    prlimit(pid, Resource::Nofile, Rlimit { current: few, maximum }).expect("prlimit");
+    let silent: Vec<Wire> = (0..40).map(|_| Wire::connect(&scene.socket())).collect();
+    let last = silent.last().expect("many").receive().expect("an answer");
+    assert_eq!(last.body.expect_err("an ERROR").detail, "accept: too many open files");
+    prlimit(pid, Resource::Nofile, before).expect("prlimit");
+    drop((silent, wire));
+    scene.unharmed();
 }
 
 fn connections_without_fds_are_told_so(executor: &Executor) {

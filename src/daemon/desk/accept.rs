@@ -2,6 +2,7 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 
+use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
 
@@ -19,6 +20,9 @@ use crate::proto::message;
 /// Connections taken before others have their turn.
 const ACCEPT_BATCH: usize = 64;
 
+/// How long connections wait when not even the spare fd is there.
+const NO_FDS: DurNs = DurNs(10_000_000);
+
 /// A fd to give up when there is no other.
 pub fn spare() -> Option<OwnedFd> {
     rustix::fs::open("/dev/null", rustix::fs::OFlags::CLOEXEC, rustix::fs::Mode::empty()).ok()
@@ -26,6 +30,8 @@ pub fn spare() -> Option<OwnedFd> {
 
 impl Desk {
     pub(super) fn accept(&mut self) {
+        // It may have been lost while there were none.
+        self.spare = self.spare.take().or_else(spare);
         for _ in 0..ACCEPT_BATCH {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             match accept_with(self.setup.listener.as_fd(), flags) {
@@ -51,6 +57,18 @@ impl Desk {
                 let _ = wire::send(socket.as_fd(), &message::error(0, &error, 0, true), &[]);
             }
             self.spare = spare();
+        } else {
+            // Nobody can be told: who connects waits, and the desk does not look in vain.
+            self.poller.change(Source::Listener, &self.setup.listener, EventFlags::empty());
+            self.accept_again = Some(clock::now() + NO_FDS);
+        }
+    }
+
+    /// Takes connections again, where that was left for later.
+    pub(super) fn accept_overdue(&mut self) {
+        if self.accept_again.is_some_and(|at| at <= clock::now()) {
+            self.accept_again = None;
+            self.poller.change(Source::Listener, &self.setup.listener, EventFlags::IN);
         }
     }
 

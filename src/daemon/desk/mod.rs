@@ -115,6 +115,8 @@ pub struct Desk {
     backlog: VecDeque<Command>,
     /// Kept open to have a fd when there is none.
     spare: Option<OwnedFd>,
+    /// When connections are taken again, while there is no fd for any.
+    accept_again: Option<MonoNs>,
     started: MonoNs,
     /// DRAIN was asked for.
     draining: bool,
@@ -152,6 +154,7 @@ impl Desk {
             complaints: Complaints::default(),
             backlog: VecDeque::new(),
             spare: accept::spare(),
+            accept_again: None,
             started: clock::now(),
             draining: false,
             stopping: false,
@@ -181,6 +184,7 @@ impl Desk {
                 }
             }
             self.send_backlog();
+            self.accept_overdue();
             self.end_overdue();
             self.end_overdue_keeping();
             if let Some(error) = self.ended.take() {
@@ -210,7 +214,7 @@ impl Desk {
         let parting = self.parting.front().and_then(of);
         let keeping = self.keeping.front().and_then(of);
         let retry = (!self.backlog.is_empty()).then(|| clock::now() + DurNs::from_us(1000));
-        [greeting, parting, keeping, retry].into_iter().flatten().min()
+        [greeting, parting, keeping, retry, self.accept_again].into_iter().flatten().min()
     }
 
     fn signal(&mut self) {
@@ -294,6 +298,7 @@ impl Desk {
             Delivery::TooSlow => {
                 let text = format!("{} replies unread", crate::proto::limits::SESSION_REPLIES_MAX);
                 let error = Error::new(ErrorCode::SlowReader, text);
+                self.complaints.about(&peer.label(), &error);
                 self.leave_session(serial, &error);
                 self.drop_peer(serial);
             }
