@@ -145,7 +145,7 @@ fn wrong_values() {
     refused("[[device]]\nname = 'a b'\n", 2, 8, "device.name", &["1 to 32"]);
     let twice = "[[device]]\nname = 'a'\n[[device]]\nname = 'a'\n";
     refused(twice, 4, 8, "device.name", &["again", "once"]);
-    refused("[[device]]\n[[device]]\n", 2, 1, "device.name", &["\"default\" again"]);
+    refused("[[device]]\n[[device]]\n", 2, 1, "device.name", &["no name, which means \"default\""]);
 }
 
 #[test]
@@ -212,6 +212,8 @@ fn files_that_are_no_text() {
     for path in ["/nonexistent/parkd.toml", "/"] {
         let output = check(Path::new(path));
         assert_eq!(output.status.code(), Some(2));
-        assert!(stderr(&output).starts_with(&format!("{path}: cannot be read: ")));
+        let said = stderr(&output);
+        assert!(said.starts_with(&format!("{path}: cannot be read: ")), "{said}");
+        assert!(said.contains("ConfigUnreadable (77): Check the path"), "{said}");
     }
 }

@@ -249,6 +249,9 @@ registry! {
     76 RateExceeded Client, "uid <n>: <what>, at most <limit> a second: again in <ms> ms",
         "One user did more of something in a short time than a second allows.",
         "Wait as long as the text and the value say, or raise the limit that the text names.";
+    77 ConfigUnreadable Operator, "<file>: cannot be read: <errno>",
+        "The configuration file is not there, or the daemon's user may not read it.",
+        "Check the path, and that the daemon's user may read the file and search its folders.";
 }
 
 impl ErrorCode {

@@ -32,7 +32,7 @@ impl ServeArgs {
     /// file's.
     ///
     /// # Errors
-    /// `ConfigInvalid`.
+    /// `ConfigInvalid`, `ConfigUnreadable`.
     pub fn load(&self, socket: Option<PathBuf>) -> Result<Config> {
         self.load_from(Path::new(defaults::FILE), socket)
     }
@@ -53,7 +53,7 @@ impl CheckConfigArgs {
     /// Checks the file as `serve` would, and says so if it is right.
     ///
     /// # Errors
-    /// `ConfigInvalid`.
+    /// `ConfigInvalid`, `ConfigUnreadable`.
     pub fn run(&self) -> Result<String> {
         Config::load(&self.file).map(|_| format!("{}: valid", self.file.display()))
     }
@@ -63,7 +63,7 @@ impl CheckConfigArgs {
 /// first and alone, so that editors can jump to them.
 pub fn last_words(error: &Error) -> String {
     match error.code {
-        ErrorCode::ConfigInvalid => {
+        ErrorCode::ConfigInvalid | ErrorCode::ConfigUnreadable => {
             format!("{}\nparkd: {}: {}", error.detail, error.code, error.code.remedy())
         }
         _ => format!("parkd: {error}\nparkd: {}", error.code.remedy()),
@@ -72,7 +72,10 @@ pub fn last_words(error: &Error) -> String {
 
 /// The exit status of an error that ends a command.
 pub fn exit_status(error: &Error) -> u8 {
-    if error.code == ErrorCode::ConfigInvalid { 2 } else { 1 }
+    match error.code {
+        ErrorCode::ConfigInvalid | ErrorCode::ConfigUnreadable => 2,
+        _ => 1,
+    }
 }
 
 #[cfg(test)]

@@ -240,15 +240,15 @@ impl Config {
     /// The configuration of the file at `path`.
     ///
     /// # Errors
-    /// `ConfigInvalid`: the file cannot be read, or is not what it should be: one line of text for
-    /// each mistake, `FILE:LINE:COLUMN: KEY: FOUND: ALLOWED`.
+    /// `ConfigUnreadable`: the file cannot be read. `ConfigInvalid`: it is not what it should be:
+    /// one line of text for each mistake, `FILE:LINE:COLUMN: KEY: FOUND: ALLOWED`.
     pub fn load(path: &Path) -> Result<Config> {
         let mut bytes = Vec::new();
         File::open(path)
             .and_then(|file| file.take(CONFIG_BYTES_MAX + 1).read_to_end(&mut bytes))
             .map_err(|e| {
             let text = format!("{}: cannot be read: {e}", path.display());
-            Error::new(ErrorCode::ConfigInvalid, text)
+            Error::new(ErrorCode::ConfigUnreadable, text)
         })?;
         let mistake = |text: &str, at, found: &str, allowed: &str| {
             let key = String::from("file");

@@ -58,7 +58,12 @@ pub(super) fn devices(root: &mut Table<'_, '_>, plans: &BTreeMap<String, Bands>)
         }
         let device = device(&mut table, plans);
         if devices.iter().any(|other| other.name == device.name) {
-            table.refuse_found("name", &format!("{:?} again", device.name), "each name once");
+            let default = defaults::DEVICE;
+            let found = match table.has("name") {
+                true => format!("{:?} again", device.name),
+                false => format!("no name, which means {default:?}, and another is called that"),
+            };
+            table.refuse_found("name", &found, "each name once");
         }
         devices.push(device);
         table.finish();

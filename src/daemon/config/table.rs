@@ -62,6 +62,11 @@ impl<'d, 'r> Table<'d, 'r> {
         self.entries?.get(key)
     }
 
+    /// Whether the table has this key.
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.entries.is_some_and(|entries| entries.get(key).is_some())
+    }
+
     fn full(&self, key: &str) -> String {
         match self.name {
             "" => key.to_owned(),
