@@ -4,7 +4,7 @@
 //! its word and wakes it, at a random moment. A wake is *lost* when the wake call has returned, the
 //! ring has been entered since, and the wait still stands; it is *late* when the wait ended long
 //! after the wake call had returned, without what the scheduler accounts for. Lost ones count from
-//! the first; late ones from the second, since a hypervisor can hold a CPU up and not say so.
+//! the first; of late ones a few may pass, since a hypervisor holds CPUs up and does not say so.
 //!
 //! The trial has a ring and two threads of its own, at the lowest priority, and is bounded: it is
 //! made beside a daemon that serves.
@@ -42,7 +42,7 @@ const PATIENCE: DurNs = DurNs(2_000_000_000);
 
 /// A wake that comes so long after its call is late.
 const LATE: DurNs = DurNs(5_000_000);
-const LATE_MAX: u32 = 1;
+const LATE_MAX: u32 = 3;
 
 /// The least that the scheduler gives: the trial is never in anybody's way.
 const NICE: i32 = 19;
@@ -247,8 +247,10 @@ impl<H: FillHost> Waiter<'_, H> {
                 break;
             }
         }
+        // The time first: what holds this thread up in between must not count as late.
+        let seen = clock::now();
         let held = self.held.so_far().saturating_sub(held);
-        let late = self.woken(count).map_or(DurNs::ZERO, |woken| clock::now().since(woken));
+        let late = self.woken(count).map_or(DurNs::ZERO, |woken| seen.since(woken));
         Ok(if late.saturating_sub(held) > LATE { Ended::Late } else { Ended::InTime })
     }
 
