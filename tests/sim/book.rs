@@ -16,7 +16,7 @@ use parkd::engine::SessionParams;
 use parkd::engine::table::over;
 use parkd::proto::entry::{EntryWords, Op, ResultEntry, SubmitEntry, TicketKind};
 
-use super::lane_book::LaneBook;
+use super::lane_book::{LaneBook, is_there};
 use super::seat::LANES;
 use super::tally::Count;
 use super::world::World;
@@ -214,9 +214,9 @@ impl Book {
         assert_eq!(position, self.head, "a submission is taken out of its turn");
         if let Item::Ticket(at) = self.item(position) {
             assert_eq!(entry, self.tickets[at].entry, "a submission is not what was pushed");
-            self.tickets[at].refusal = match entry.check() {
-                Err(error) => Some(error.code),
-                Ok(_) => self.refusal(world, &entry, false),
+            self.tickets[at].refusal = match entry.flags {
+                0 => self.refusal(world, &entry, false),
+                _ => Some(ErrorCode::UnknownFlags),
             };
         }
         self.taking = true;
@@ -262,7 +262,7 @@ impl Book {
         ticket.accepted = world.fair();
         if let Some(lane) = ticket.lane() {
             let lane = &self.lanes[lane % LANES as usize];
-            let there = lane.width.reached(lane.word, ticket.entry.target);
+            let there = is_there(lane.width, lane.word, ticket.entry.target);
             ticket.reached = there.then(|| world.moment());
         }
         world.owed[self.slot as usize].update(|owed| owed + 1);
@@ -393,7 +393,7 @@ impl Book {
         for &at in &self.open {
             let ticket = &mut self.tickets[at];
             if ticket.lane() == Some(lane) {
-                let there = width.reached(word, ticket.entry.target);
+                let there = is_there(width, word, ticket.entry.target);
                 ticket.reached = there.then(|| ticket.reached.unwrap_or(moment));
             }
         }

@@ -356,6 +356,9 @@ impl Client {
                 ahead
             }
         };
+        // Of a 32-bit lane's number only the low half counts.
+        let narrow = book.lanes[lane as usize].width == Width::W32;
+        let target = target ^ if narrow { rng.pick(&[0, 0, 1, 7 << 20]) << 32 } else { 0 };
         let now = world.now.get().wrapping_sub(book.offset as u64);
         let deadline_ns = match rng.below(6) {
             0 | 1 => now + rng.up_to(4_000_000),

@@ -242,8 +242,8 @@ impl Daemon {
         for slot in 0..SLOTS {
             let Some(seated) = &mut self.seated[slot] else { continue };
             let mut events = Vec::new();
-            for (row, fd) in std::mem::take(&mut seated.stale) {
-                events.push((row, fd, 0));
+            if world.rng.one_in(2) {
+                events.extend(seated.stale.drain(..).map(|(row, fd)| (row, fd, 0)));
             }
             let book = seated.seat.book.borrow();
             for fd in seated.fds.iter_mut().filter(|fd| !fd.fired) {

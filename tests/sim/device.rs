@@ -7,6 +7,7 @@ use parkd::shm::bells::{Bell, Ring};
 use parkd::shm::lanes::LanesWriter;
 use parkd::shm::region::{ReadWrite, Region};
 
+use super::lane_book::{ahead, is_there};
 use super::seat::{DEVICES, LANES, Seat, USED_LANES};
 use super::tally::Count;
 use super::words::{Side, Words};
@@ -82,6 +83,12 @@ impl Devices {
         let now = book.lanes[lane].word;
         match book.lanes[lane].width {
             Width::W64 => {
+                book.store(world, lane, word);
+                self.lanes.store(lane as u32, word);
+            }
+            Width::W32 if world.rng.one_in(8) => {
+                let word = (now ^ (world.rng.next() << 32)) & !u64::from(u32::MAX)
+                    | u64::from(word as u32);
                 book.store(world, lane, word);
                 self.lanes.store(lane as u32, word);
             }
@@ -185,8 +192,8 @@ impl LaneOf {
         let away = |at: &usize| {
             let ticket = &book.tickets[*at];
             let target = ticket.entry.target;
-            let ahead = ticket.lane() == Some(lane) && !width.reached(word, target);
-            ahead.then(|| width.distance(word, target))
+            let waits = ticket.lane() == Some(lane) && !is_there(width, word, target);
+            waits.then(|| ahead(width, word, target))
         };
         LaneOf { word, farthest: book.open.iter().filter_map(away).max().unwrap_or(0) }
     }

@@ -1,9 +1,10 @@
 //! Whether a result is a right one, and whether one is missing.
 
 use parkd::core::error::ErrorCode;
-use parkd::proto::entry::{ResultEntry, Status, phase_of};
+use parkd::proto::entry::{ResultEntry, Status};
 
 use super::book::{Book, State, Ticket};
+use super::lane_book::is_there;
 use super::seat::{ENTRIES, LANES};
 use super::tally::Count;
 use super::world::World;
@@ -17,7 +18,7 @@ impl Book {
         let ticket = &self.tickets[at];
         let status = Status::from_number(entry.status);
         let wrong = |why: &str| -> ! { panic!("{why}: {entry:?} for ticket {at}: {ticket:?}") };
-        if entry.phase != phase_of(position, ENTRIES) {
+        if entry.phase != position / ENTRIES + 1 {
             wrong("a wrong phase");
         }
         let now = world.now.get().wrapping_sub(self.offset as u64);
@@ -71,7 +72,7 @@ impl Book {
             return (!done).then_some("its fd is not ready");
         };
         let lane = &self.lanes[lane % LANES as usize];
-        if !lane.width.reached(entry.seen, ticket.entry.target) {
+        if !is_there(lane.width, entry.seen, ticket.entry.target) {
             Some("the number seen has not reached the target")
         } else if !lane.has_held(entry.seen) {
             Some("the number seen was never there")

@@ -37,6 +37,18 @@ impl Default for LaneBook {
     }
 }
 
+/// Whether a lane that holds `word` has come to `target`, told in another way than the daemon does:
+/// at or past it, less than half the range away.
+pub fn is_there(width: Width, word: u64, target: u64) -> bool {
+    ahead(width, target, word) <= u64::MAX >> (65 - width.bits())
+}
+
+/// How far `to` lies ahead of `from`, upwards and around the end of the range.
+pub fn ahead(width: Width, from: u64, to: u64) -> u64 {
+    let range = 1u128 << width.bits();
+    ((u128::from(to) + range - u128::from(from) % range) % range) as u64
+}
+
 impl LaneBook {
     /// The lane is open from here on.
     pub fn open(&mut self, width: Width, device: u32) {
@@ -51,7 +63,7 @@ impl LaneBook {
 
     /// A number is stored; answers whether it has passed the end of the range.
     pub fn store(&mut self, word: u64) -> bool {
-        self.fell |= !self.width.reached(word, self.word);
+        self.fell |= !is_there(self.width, word, self.word);
         let wrapped = match self.width {
             Width::W64 => word < self.word,
             Width::W32 => (word as u32) < self.word as u32,

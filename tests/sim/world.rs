@@ -30,6 +30,9 @@ use super::words::Side;
 /// Sessions at a time.
 pub const SLOTS: usize = 3;
 
+/// Moments at which a daemon may die in one step, far more than any needs.
+const MOMENTS_MAX: u32 = 10_000_000;
+
 /// The payload of a panic that is a kill.
 struct Killed;
 
@@ -66,6 +69,8 @@ pub struct World {
     fuse: Cell<u32>,
     /// Accesses until somebody else makes a step, and how many that is at most.
     calm: Cell<u32>,
+    /// Moments at which the daemon might have died in this step.
+    moments: Cell<u32>,
     restless: u64,
     nested: Cell<bool>,
     serials: Cell<u32>,
@@ -104,6 +109,7 @@ impl World {
             daemon: RefCell::new(None),
             fuse: Cell::new(0),
             calm: Cell::new(1),
+            moments: Cell::new(0),
             restless: rng.pick(&[20, 100, 1000]),
             nested: Cell::new(false),
             serials: Cell::new(0),
@@ -140,6 +146,9 @@ impl World {
 
     /// A moment at which the daemon may be killed.
     pub fn may_die(&self) {
+        let moments = self.moments.get() + 1;
+        self.moments.set(moments);
+        assert!(moments < MOMENTS_MAX, "the daemon does not come to the end of a turn");
         match self.fuse.get() {
             0 => {}
             1 => {
@@ -381,6 +390,7 @@ impl World {
     /// One step.
     fn step(self: &Rc<World>) {
         self.tally.add(Count::Steps);
+        self.moments.set(0);
         let rng = &self.rng;
         let any = rng.below(SLOTS as u64) as usize;
         match rng.below(100) {
@@ -523,6 +533,7 @@ impl World {
 
     fn work(self: &Rc<World>, rounds: u32) {
         for _ in 0..rounds {
+            self.moments.set(0);
             self.each(|world, seat| {
                 let mut client = seat.client.borrow_mut();
                 client.dead = false;
