@@ -1,9 +1,9 @@
 //! A session that an earlier life of the daemon left behind goes on.
 //!
 //! The table says what was promised; everything else is made anew from it. *Restoring*
-//! ([`Session::restore`]) reads the table and mends the one thing that can be half done, a result
+//! (`Session::restore`) reads the table and mends the one thing that can be half done, a result
 //! on its way into the ring; it needs neither the engine nor a clock. *Resuming*
-//! ([`Session::resume`]) lets every ticket wait again, in the engine.
+//! (`Session::resume`) lets every ticket wait again, in the engine.
 //!
 //! What always holds: each step may be repeated, since a daemon can die in any of them and the next
 //! one begins again. A table is the daemon's own memory, but whatever wrote it may have been

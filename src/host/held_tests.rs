@@ -13,7 +13,9 @@ fn a_thread_that_shares_its_cpu_is_held_up() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             affinity::pin_current(cpu).unwrap();
-            while !done.load(Ordering::Relaxed) {}
+            while !done.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
         });
         scope.spawn(|| {
             affinity::pin_current(cpu).unwrap();
