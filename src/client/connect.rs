@@ -16,6 +16,7 @@ use crate::proto::layout::BellKind;
 use crate::proto::message::{Hello, Opcode, Role, Welcome, encode};
 use crate::shm::area;
 
+use super::reconnect::may_pass;
 use super::session::Session;
 use super::shared::{Arrived, Fds, Shared};
 use super::socket_path::socket_path;
@@ -143,9 +144,14 @@ impl SessionBuilder {
         let until = clock::now() + self.patience;
         let mut wire = way.follow()?;
         loop {
-            match self.session(wire, &way) {
-                Err(Fault::Gone(_)) if clock::now() < until => {}
-                done => return done.map_err(Fault::into_error),
+            let fault = match self.session(wire, &way) {
+                Ok(session) => return Ok(session),
+                Err(fault) => fault,
+            };
+            let ended = matches!(fault, Fault::Gone(_));
+            let error = fault.into_refusal();
+            if !ended || !may_pass(&error) || clock::now() >= until {
+                return Err(error);
             }
             wire = loop {
                 // Whoever was there a moment ago has to come back.
@@ -160,7 +166,7 @@ impl SessionBuilder {
     /// Says HELLO over a connected socket, which leads to no other.
     #[cfg(test)]
     pub(super) fn greet(&self, wire: Wire) -> Result<Session> {
-        self.session(wire, &Way::default()).map_err(Fault::into_error)
+        self.session(wire, &Way::default()).map_err(Fault::into_refusal)
     }
 
     fn session(&self, wire: Wire, way: &Way) -> core::result::Result<Session, Fault> {
@@ -223,7 +229,7 @@ fn exchange(
 /// Opens a control session: no memory, no tickets.
 pub(super) fn greet_control(wire: &Wire) -> Result<()> {
     let until = clock::now() + WELCOME_TIMEOUT;
-    exchange(wire, &hello(Role::Control), &[], until).map(drop).map_err(Fault::into_error)
+    exchange(wire, &hello(Role::Control), &[], until).map(drop).map_err(Fault::into_refusal)
 }
 
 fn take_memory(welcome: &Welcome, fds: Vec<OwnedFd>) -> Result<Arrived> {

@@ -60,6 +60,8 @@ pub(crate) struct Levers {
     pub(crate) bell_eventfd: AtomicBool,
     /// Go on as this life of the daemon, started anew with an fd store.
     pub(crate) next_life: AtomicU32,
+    /// Do not say so, as one that dies before it could.
+    pub(crate) silent_life: AtomicBool,
     /// Say so by a second WELCOME, as one that does not know whether the first was sent.
     pub(crate) welcome_again: AtomicBool,
     /// Do this many requests without an answer, as a daemon that dies right after.
@@ -242,6 +244,9 @@ impl Desk {
         self.received.clear();
         if let Some(fill) = fill {
             fill.live_again(life, &self.levers);
+        }
+        if self.levers.silent_life.load(Ordering::SeqCst) {
+            return;
         }
         let said = if self.levers.welcome_again.load(Ordering::SeqCst) {
             let (cookie, welcome) = self.welcomed.unwrap();

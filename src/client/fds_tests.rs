@@ -103,6 +103,23 @@ fn fds_of_outstanding_tickets_go_to_the_next_life() {
 }
 
 #[test]
+fn a_life_that_ends_before_it_has_said_so_is_waited_past() {
+    let (double, session) = Double::session();
+    let event = event();
+    let mut ticket = session.fd_ticket(&event).submit().unwrap();
+    double.set(|l| &l.silent_life, true);
+    restart(&double, 4);
+    assert_eq!(ticket.wait_for(Duration::from_millis(1)).unwrap(), None);
+    eventually("the tender", || session.shared().reopen().tended);
+    double.set(|l| &l.silent_life, false);
+    restart(&double, 5);
+    eventually("the fd", || double.count(|l| &l.fds) == 1);
+    eventually("the end of it", || !session.shared().reopen().tended);
+    assert_eq!((double.count(|l| &l.agains), double.count(|l| &l.doubled)), (1, 0));
+    assert_eq!(session.live(), Ok(()));
+}
+
+#[test]
 fn a_second_welcome_is_a_notice_too() {
     let (double, session) = Double::session();
     double.set(|l| &l.welcome_again, true);

@@ -43,7 +43,7 @@ impl Shared {
             let plans = self.retell(&mut wire.turn(), until)?;
             Ok((arrived, plans))
         });
-        let (arrived, plans) = told.map_err(Fault::into_error)?;
+        let (arrived, plans) = told.map_err(Fault::into_refusal)?;
         let mut at = self.reopen();
         at.renew(arrived.rings, &plans)?;
         // Before anything goes into the new rings, so that the first look of the new daemon finds

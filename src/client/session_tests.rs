@@ -69,6 +69,17 @@ fn a_daemon_that_dies_in_the_handshake_is_connected_to_again() {
 }
 
 #[test]
+fn a_daemon_that_closes_instead_of_a_welcome_says_why() {
+    let path = std::env::temp_dir().join(format!("parkd-closes-{}.sock", std::process::id()));
+    let double = Double::listen(&path, 0);
+    double.set(|levers| &levers.farewell, true);
+    let error = Session::connect_to(&path).unwrap_err();
+    assert_eq!((error.code, error.detail.as_str()), (ErrorCode::SlowReader, "300 replies unread"));
+    drop(double);
+    std::fs::remove_file(path).unwrap();
+}
+
+#[test]
 fn a_lane_is_opened_stored_into_closed_and_reused() {
     let (double, session) = Double::session();
     let lane = session.lane().unwrap();

@@ -87,10 +87,15 @@ pub(super) fn receive(
 ) -> core::result::Result<Option<(usize, Vec<OwnedFd>)>, Failed> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(RECORD_FDS_MAX))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
-    let received = retry(|| {
+    let mut receive = || {
         let mut parts = [IoSliceMut::new(record)];
         rustix::net::recvmsg(socket, &mut parts, &mut control, flags | RecvFlags::CMSG_CLOEXEC)
-    });
+    };
+    let received = match retry(&mut receive) {
+        // A reset is told of before what was received before it.
+        Err(Errno::CONNRESET) => retry(&mut receive),
+        other => other,
+    };
     let message = match received {
         Ok(message) => message,
         Err(Errno::AGAIN) => return Ok(None),

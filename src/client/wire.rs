@@ -111,6 +111,17 @@ impl Fault {
     }
 }
 
+impl Fault {
+    /// As the error of whoever wants a session: a daemon that gives none may say why as it closes
+    /// the connection.
+    pub(crate) fn into_refusal(self) -> Error {
+        match self {
+            Fault::Gone(Gone { farewell: Some(refusal), .. }) => refused(refusal),
+            other => other.into_error(),
+        }
+    }
+}
+
 impl From<Error> for Fault {
     fn from(error: Error) -> Fault {
         Fault::Error(error)
@@ -332,7 +343,7 @@ impl Turn {
             }
             let life = self.life;
             let Some((bytes, came)) = self.receive(RecvFlags::empty())? else { continue };
-            let (header, reply) = parse_reply(&self.record[..bytes])?;
+            let (header, _) = parse_reply(&self.record[..bytes])?;
             if header.opcode == RESUMED && opcode == Opcode::Hello {
                 // HELLO cannot be asked twice: whoever greets starts over.
                 return Err(Fault::Gone(self.gone()));
@@ -344,6 +355,7 @@ impl Turn {
             if header.cookie != cookie {
                 continue;
             }
+            let (_, reply) = parse_reply(&self.record[..bytes])?;
             let body = reply.map_err(refused)?.to_vec();
             if header.opcode != opcode as u16 | REPLY {
                 let text = format!("reply: opcode {:#x} answers {}", header.opcode, opcode.name());
@@ -353,8 +365,13 @@ impl Turn {
         }
     }
 
-    fn send(&self, record: &[u8], fds: &[BorrowedFd<'_>]) -> core::result::Result<(), Fault> {
-        socket::send(&self.socket, record, fds).map_err(|failed| self.fault(failed))
+    fn send(&mut self, record: &[u8], fds: &[BorrowedFd<'_>]) -> core::result::Result<(), Fault> {
+        let sent = socket::send(&self.socket, record, fds);
+        if matches!(sent, Err(Failed::Gone)) {
+            // It may have said why.
+            self.listen();
+        }
+        sent.map_err(|failed| self.fault(failed))
     }
 
     /// Reads one record into the turn's buffer, and notes what the daemon says of itself.
@@ -392,8 +409,7 @@ impl Turn {
         }
     }
 
-    /// That the connection is gone.
-    pub(crate) fn gone(&self) -> Gone {
+    fn gone(&self) -> Gone {
         Gone { epoch: self.epoch, farewell: self.farewell.clone() }
     }
 }
