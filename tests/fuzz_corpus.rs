@@ -10,6 +10,8 @@ mod entry;
 mod message;
 #[path = "../fuzz/targets/plan.rs"]
 mod plan;
+#[path = "../fuzz/targets/recovery.rs"]
+mod recovery;
 
 use std::fs;
 use std::path::Path;
@@ -56,4 +58,9 @@ fn plans() {
 #[test]
 fn configurations() {
     replay("config", 5, config::run);
+}
+
+#[test]
+fn recoveries() {
+    replay("recovery", 10, recovery::run);
 }

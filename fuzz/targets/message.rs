@@ -59,8 +59,24 @@ fn record_of(cookie: u64, request: &Request) -> Option<Vec<u8>> {
             let body = message::StatusRequest { reserved: 0 };
             encode(Opcode::Status as u16, cookie, &body, &[])
         }
+        Request::Share(lane) => {
+            let body = message::Share { lane: *lane, reserved: 0 };
+            encode(Opcode::Share as u16, cookie, &body, &[])
+        }
+        Request::Redeem(capability) => {
+            let body = message::Redeem { capability: capability.to_le_bytes() };
+            encode(Opcode::Redeem as u16, cookie, &body, &[])
+        }
+        Request::Revoke(lane) => {
+            let body = message::Revoke { lane: *lane, reserved: 0 };
+            encode(Opcode::Revoke as u16, cookie, &body, &[])
+        }
+        Request::Drain(timeout_ms) => {
+            let body = message::Drain { timeout_ms: *timeout_ms, reserved: 0 };
+            encode(Opcode::Drain as u16, cookie, &body, &[])
+        }
         Request::Bye => encode(Opcode::Bye as u16, cookie, &(), &[]),
-        _ => return None,
+        Request::Unsupported(_) => return None,
     })
 }
 
