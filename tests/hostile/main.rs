@@ -10,11 +10,15 @@ pub mod support;
 mod adoption;
 mod connections;
 mod fds;
+mod lies;
 mod memory;
 mod messages;
+mod races;
+mod storms;
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parkd::host::clock;
 use parkd::proto::entry::{Status, SubmitEntry};
@@ -80,6 +84,30 @@ impl Scene {
     }
 }
 
+/// Does the work while another thread does `attack` over and over.
+fn beside<T>(attack: impl Fn() + Sync, work: impl FnOnce() -> T) -> T {
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                attack();
+            }
+        });
+        // Also where the work fails: its panic waits for this thread.
+        let _end = Raise(&over);
+        work()
+    })
+}
+
+/// Raises a flag in the end.
+struct Raise<'a>(&'a AtomicBool);
+
+impl Drop for Raise<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Bytes that look like chance, the same every time.
 fn noise(seed: u64, bytes: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
@@ -90,4 +118,37 @@ fn noise(seed: u64, bytes: usize) -> Vec<u8> {
         state as u8
     };
     (0..bytes).map(|_| byte()).collect()
+}
+
+/// The cases of these tests, file by file: the names between the braces of their lists.
+const FILES: &[&str] = &[
+    include_str!("connections.rs"),
+    include_str!("fds.rs"),
+    include_str!("lies.rs"),
+    include_str!("memory.rs"),
+    include_str!("messages.rs"),
+    include_str!("races.rs"),
+    include_str!("storms.rs"),
+];
+
+/// Fewest cases that there have to be.
+const CASES_MIN: usize = 60;
+
+#[test]
+fn the_cases_are_as_many_as_the_document_says() {
+    let listed = |text: &'static str| {
+        let (_, list) = text.split_once("for_each_executor! {").expect("a list of cases");
+        let (list, _) = list.split_once('}').expect("its end");
+        list.split(',').map(str::trim).filter(|name| !name.is_empty())
+    };
+    let mut cases: Vec<&str> = FILES.iter().copied().flat_map(listed).collect();
+    let page = include_str!("../../docs/TESTING.md");
+    let (_, section) = page.split_once("\n## Hostile peers\n").expect("its section");
+    let section = section.split("\n## ").next().expect("the section");
+    let rows = section.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
+    let mut documented: Vec<&str> = rows.map(|(name, _)| name).collect();
+    cases.sort_unstable();
+    documented.sort_unstable();
+    assert_eq!(documented, cases, "docs/TESTING.md, Hostile peers");
+    assert!(cases.len() >= CASES_MIN, "{} cases", cases.len());
 }

@@ -190,7 +190,7 @@ fn the_daemons_words_are_not_the_clients_to_change(executor: &Executor) {
 }
 
 /// Gives the memory of a whole file back, while the daemon has it mapped.
-fn punch(file: &OwnedFd, from: usize) {
+pub fn punch(file: &OwnedFd, from: usize) {
     let bytes = rustix::fs::fstat(file).expect("fstat").st_size as u64;
     let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
     fallocate(file, flags, from as u64, bytes - from as u64).expect("a hole");
