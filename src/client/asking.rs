@@ -26,8 +26,28 @@ impl Shared {
         tail: &[u8],
         note: impl Fn(Result<Answer>, &mut Ledger) -> Result<T>,
     ) -> Result<T> {
+        self.request_over(None, opcode, body, tail, note)
+    }
+
+    /// As [`Shared::request`], of what only the daemon of the connection `epoch` knows, where that
+    /// is given; `note` is told `NoSuchCapability` once it is gone.
+    ///
+    /// # Errors
+    /// As [`Shared::request`].
+    pub(super) fn request_over<Q: IntoBytes + Immutable, T>(
+        &self,
+        epoch: Option<u32>,
+        opcode: Opcode,
+        body: &Q,
+        tail: &[u8],
+        note: impl Fn(Result<Answer>, &mut Ledger) -> Result<T>,
+    ) -> Result<T> {
         loop {
             let mut turn = self.turn()?;
+            let known = self.reopen().known_over(epoch);
+            if let Err(gone) = known {
+                return note(Err(gone), &mut self.reopen());
+            }
             match turn.request(opcode, encode(opcode as u16, 0, body, tail), &[], None) {
                 Ok(answer) => return note(Ok(answer), &mut self.reopen()),
                 Err(Fault::Error(error)) => return note(Err(error), &mut self.reopen()),

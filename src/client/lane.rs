@@ -32,13 +32,26 @@ struct Inner {
     /// The highest target given out by `next_target`.
     issued: AtomicU64,
     closed: AtomicBool,
+    /// Of a lane that is another session's: the connection over which it was redeemed.
+    epoch: Option<u32>,
+}
+
+/// A lane whose last handle is gone.
+pub(super) struct Idle {
+    index: u32,
+    epoch: Option<u32>,
 }
 
 impl Lane {
-    pub(super) fn opened(session: &Session, width: Width, lane: &LaneOpened) -> Result<Lane> {
+    pub(super) fn opened(
+        session: &Session,
+        width: Width,
+        lane: &LaneOpened,
+        epoch: Option<u32>,
+    ) -> Result<Lane> {
         if lane.lane >= session.shared().lanes().lanes() {
-            let text = format!("OPEN_LANE: lane {} is none of the session's", lane.lane);
-            return Err(Error::new(ErrorCode::BadMessage, text));
+            let what = format!("lane {} is none of the session's", lane.lane);
+            return Err(nonsense("the daemon's answer", what));
         }
         let inner = Inner {
             session: session.clone(),
@@ -48,6 +61,7 @@ impl Lane {
             width,
             issued: AtomicU64::new(lane.value),
             closed: AtomicBool::new(false),
+            epoch,
         };
         Ok(Lane { lane: Arc::new(inner) })
     }
@@ -55,9 +69,21 @@ impl Lane {
     /// Closes the lanes whose last handle is gone.
     pub(super) fn close_idle(session: &Session) -> Result<()> {
         loop {
-            let Some(index) = session.shared().idle_lanes().pop() else { return Ok(()) };
-            close(session, index)?;
+            let Some(Idle { index, epoch }) = session.shared().idle_lanes().pop() else {
+                return Ok(());
+            };
+            close(session, index, epoch)?;
         }
+    }
+
+    /// The connection that knows it; none where every one does, since the session tells it.
+    pub(super) fn epoch(&self) -> Option<u32> {
+        self.lane.epoch
+    }
+
+    /// Its number now, where it lies in this session's memory.
+    pub(super) fn seen(&self) -> Option<u64> {
+        self.lane.epoch.is_none().then(|| self.value())
     }
 
     /// The session it belongs to.
@@ -139,9 +165,7 @@ impl Lane {
     /// # Errors
     /// `NoSuchLane` where it was closed, `Forked`, the session's end.
     pub fn fail(&self, code: u32) -> Result<()> {
-        if self.lane.closed.load(Ordering::Relaxed) {
-            return Err(self.not_open());
-        }
+        self.must_be_open()?;
         let shared = self.lane.session.shared();
         while !shared.open()?.fail(self.lane.index, code)? {
             shared.block(&mut RingRoom, None)?;
@@ -160,7 +184,14 @@ impl Lane {
             return Err(self.not_open());
         }
         self.lane.session.live()?;
-        close(&self.lane.session, self.lane.index)
+        close(&self.lane.session, self.lane.index, self.lane.epoch)
+    }
+
+    pub(super) fn must_be_open(&self) -> Result<()> {
+        match self.lane.closed.load(Ordering::Relaxed) {
+            true => Err(self.not_open()),
+            false => Ok(()),
+        }
     }
 
     fn not_open(&self) -> Error {
@@ -169,10 +200,22 @@ impl Lane {
     }
 }
 
-fn close(session: &Session, lane: u32) -> Result<()> {
+/// The error of an answer that makes no sense.
+pub(super) fn nonsense(message: &str, what: String) -> Error {
+    Error::new(ErrorCode::BadMessage, format!("{message}: {what}"))
+}
+
+fn close(session: &Session, lane: u32, epoch: Option<u32>) -> Result<()> {
     let body = CloseLane { lane, reserved: 0 };
-    session.shared().request(Opcode::CloseLane, &body, &[], |answer, ledger| {
+    let shared = session.shared();
+    shared.request_over(epoch, Opcode::CloseLane, &body, &[], |answer, ledger| {
+        let refused = answer.as_ref().err().map(|error| error.code);
+        if refused == Some(ErrorCode::NoSuchCapability) {
+            // The daemon that knew it is gone. Its index may be another lane's by now.
+            return Ok(());
+        }
         ledger.remembered.lanes.remove(&lane);
+        ledger.remembered.redeemed.remove(&lane);
         match answer {
             // It was done before, and the answer was lost with an earlier life of the daemon.
             Err(error) if error.code == ErrorCode::NoSuchLane => Ok(()),
@@ -185,7 +228,8 @@ impl Drop for Inner {
     fn drop(&mut self) {
         // No request here: a drop must not wait for anybody.
         if !*self.closed.get_mut() && self.session.shared().at_home().is_ok() {
-            self.session.shared().idle_lanes().push(self.index);
+            let (index, epoch) = (self.index, self.epoch);
+            self.session.shared().idle_lanes().push(Idle { index, epoch });
         }
     }
 }

@@ -56,6 +56,8 @@ const COLLECT_BATCH: usize = 256;
 pub(super) struct Outgoing {
     pub(super) entry: SubmitEntry,
     pub(super) tag: Option<u64>,
+    /// The connection whose daemon knows its lane; none where every one is told of it.
+    pub(super) epoch: Option<u32>,
 }
 
 /// The shared state of a session. See the file's head.
@@ -248,6 +250,7 @@ impl Ledger {
     }
 
     fn push_ticket(&mut self, ticket: &Outgoing) -> Result<(SlotId, Telling)> {
+        self.known_over(ticket.epoch)?;
         let Some(id) = self.slots.open(ticket.tag, &ticket.entry) else {
             return Err(self.no_credit(1, 0));
         };
@@ -288,6 +291,15 @@ impl Ledger {
             Ok(waiting) if waiting <= QUIET_MAX => Telling::Quiet,
             _ => Telling::Wake,
         }
+    }
+
+    /// Refuses what only the daemon of another connection knows.
+    pub(super) fn known_over(&self, epoch: Option<u32>) -> Result<()> {
+        if epoch.is_none_or(|epoch| epoch == self.epoch) {
+            return Ok(());
+        }
+        let text = "the redeemed lane went with a daemon that is gone";
+        Err(Error::new(ErrorCode::NoSuchCapability, text))
     }
 
     fn no_credit(&self, asked: usize, room: u32) -> Error {

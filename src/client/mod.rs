@@ -23,6 +23,7 @@
 //! has landed. A forked child cannot use its parent's session: every call answers `Forked`.
 
 mod asking;
+mod capability;
 mod completion;
 mod connect;
 mod control;
@@ -39,6 +40,7 @@ mod ledger;
 mod many;
 mod page;
 mod reconnect;
+mod redeemed;
 mod remembered;
 mod renewal;
 mod session;
@@ -56,6 +58,7 @@ mod waiter;
 mod watching;
 mod wire;
 
+pub use capability::Capability;
 pub use completion::Completion;
 pub use connect::SessionBuilder;
 pub use control::Control;
@@ -63,6 +66,7 @@ pub use event_driver::EventDriver;
 pub use fd_ticket::FdTicketBuilder;
 pub use lane::Lane;
 pub use many::{wait_all, wait_any, wait_any_for};
+pub use redeemed::RedeemedLane;
 pub use session::{DEFAULT_DEVICE, PlanId, Session};
 pub use socket_path::{DEFAULT_SOCKET, SOCKET_VARIABLE, socket_path};
 pub use tagged::Completions;

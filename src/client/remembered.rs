@@ -4,7 +4,7 @@
 //! A plan is known here by an id of the session's own, which stays; the daemon's id for it is
 //! another with every daemon that is told of it anew.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -17,6 +17,8 @@ use crate::proto::limits::DEVICE_NAME_BYTES;
 pub(super) struct Remembered {
     /// Open lanes by index.
     pub(super) lanes: BTreeMap<u32, KeptLane>,
+    /// Open lanes that are other sessions'.
+    pub(super) redeemed: BTreeSet<u32>,
     /// Plans by id less one.
     pub(super) plans: Vec<KeptPlan>,
     /// Fds of tickets that the daemon has accepted.

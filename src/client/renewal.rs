@@ -148,12 +148,26 @@ impl Ledger {
             plan.wire = *wire;
         }
         self.remembered.fds.values_mut().for_each(|kept| kept.life = None);
+        self.end_redeemed();
         self.owe_everything();
         self.link = Link::Submitting;
         if self.armed != armed::NOT {
             self.results.arm(self.armed);
         }
         Ok(())
+    }
+
+    /// Ends the tickets on lanes of others: those lanes went with the daemon that knew whose they
+    /// are.
+    fn end_redeemed(&mut self) {
+        let redeemed = std::mem::take(&mut self.remembered.redeemed);
+        let on_one = |entry: &SubmitEntry| {
+            entry.kind == TicketKind::Word as u8 && redeemed.contains(&entry.source)
+        };
+        let tickets = self.slots.to_come().filter(|ticket| on_one(&ticket.entry));
+        for id in tickets.map(|ticket| ticket.id).collect::<Vec<_>>() {
+            self.refuse(id, ErrorCode::NoSuchCapability);
+        }
     }
 
     /// Owes the daemon all tickets without a result (those on fds go over the socket), then the

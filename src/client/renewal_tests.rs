@@ -74,7 +74,11 @@ impl Daemon {
 
 fn ticket(target: u64) -> Outgoing {
     let (op, kind) = (Op::Ticket as u8, TicketKind::Word as u8);
-    Outgoing { entry: SubmitEntry { op, kind, target, ..SubmitEntry::default() }, tag: None }
+    Outgoing {
+        entry: SubmitEntry { op, kind, target, ..SubmitEntry::default() },
+        tag: None,
+        epoch: None,
+    }
 }
 
 fn open_lane(ledger: &mut Ledger, lane: u32) {
@@ -219,7 +223,7 @@ fn plans_go_out_under_the_present_daemons_ids() {
     );
     let with = |plan| {
         let entry = SubmitEntry { plan, ..ticket(1).entry };
-        Outgoing { entry, tag: None }
+        Outgoing { entry, tag: None, epoch: None }
     };
     for plan in 0..=2 {
         ledger.submit(&with(plan)).unwrap();

@@ -116,7 +116,7 @@ impl Session {
             ledger.remembered.lanes.insert(opened.lane, kept);
             Ok(opened)
         })?;
-        Lane::opened(self, width, &opened)
+        Lane::opened(self, width, &opened, None)
     }
 
     /// Registers a plan by its text.

@@ -21,6 +21,7 @@ use crate::shm::ring::RingSizes;
 use crate::shm::status::StatusReader;
 
 use super::connect::Way;
+use super::lane::Idle;
 use super::ledger::{Ledger, Telling};
 use super::page::{Page, Present};
 use super::renewal::Link;
@@ -72,7 +73,7 @@ pub(super) struct Shared {
     way: Way,
     look_at_socket: DurNs,
     /// Lanes whose last handle is gone: closed before the next is opened.
-    idle_lanes: Mutex<Vec<u32>>,
+    idle_lanes: Mutex<Vec<Idle>>,
     me: OnceLock<Weak<Shared>>,
 }
 
@@ -214,7 +215,7 @@ impl Shared {
         self.look_at_socket
     }
 
-    pub(super) fn idle_lanes(&self) -> MutexGuard<'_, Vec<u32>> {
+    pub(super) fn idle_lanes(&self) -> MutexGuard<'_, Vec<Idle>> {
         self.idle_lanes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -139,7 +139,7 @@ impl<'a> TicketBuilder<'a> {
     }
 
     pub(super) fn outgoing(&self, tag: Option<u64>) -> Outgoing {
-        Outgoing { entry: self.entry, tag }
+        Outgoing { entry: self.entry, tag, epoch: self.lane.epoch() }
     }
 
     pub(super) fn ended(&self, completion: Completion) -> Ticket {
@@ -157,7 +157,7 @@ impl<'a> TicketBuilder<'a> {
 
 /// The completion, where `lane` has reached `target`.
 fn look(lane: &Lane, target: u64) -> Option<Completion> {
-    let seen = lane.value();
+    let seen = lane.seen()?;
     lane.width().reached(seen, target).then(|| Completion::landed(seen, clock::now()))
 }
 

@@ -128,18 +128,6 @@ fn a_lane_is_shared_under_one_capability_and_by_its_owner_alone() {
     }
 }
 
-#[test]
-fn a_session_shares_so_many_lanes_and_no_more() {
-    // The bench has fewer lanes than the limit: what counts is that those not shared do not.
-    let mut pair = Pair::new();
-    let now = pair.bench.now;
-    for lane in 1..LANES {
-        pair.bench.engine.open_lane(0, Some(lane), Width::W64, 0, 0, now).unwrap();
-        assert_eq!(pair.bench.engine.share(0, lane, lane.into(), now), Ok(lane.into()));
-    }
-    const { assert!(LANES < SESSION_SHARES_MAX) };
-}
-
 /// What an owner can do to those who wait, and how their tickets end.
 type Blow = (&'static str, fn(&mut Pair), (Status, u32, u64), bool);
 

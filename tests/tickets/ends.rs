@@ -24,6 +24,7 @@ crate::for_each_executor! {
     a_failed_lane_stays_failed_until_opened_anew,
     closing_a_lane_cancels_its_tickets,
     requests_come_after_what_was_submitted,
+    every_ending_shows_in_its_result,
 }
 
 const MILLISECOND: u64 = 1_000_000;
@@ -301,4 +302,46 @@ fn closing_a_lane_cancels_its_tickets(executor: &Executor) {
     let result = session.result();
     assert_eq!((result.user_data, result.status), (4, Status::Refused as u8));
     assert_eq!(result.code, u32::from(ErrorCode::NoSuchLane.number()));
+}
+
+/// The table of docs/PROTOCOL.md, each row with what brings it about.
+fn every_ending_shows_in_its_result(executor: &Executor) {
+    type Cause = fn(&mut Session, &Session, u32);
+    const ROWS: [(Status, u32, Cause); 7] = [
+        (Status::Done, 0, |_, owner, lane| owner.store(lane, 1)),
+        (Status::DeadlineExpired, 0, |_, _, _| {}),
+        (Status::Cancelled, 0, |session, _, _| session.push(&[cancel(3)])),
+        (Status::ProducerDied, 0, |_, owner, lane| {
+            assert!(close_lane(owner, lane).body.is_ok());
+        }),
+        (Status::DeviceFailed, 700, |_, owner, lane| {
+            let body = message::Fail { lane, code: 700 };
+            assert!(owner.wire.ask(Opcode::Fail, 8, &body, &[]).body.is_ok());
+        }),
+        (Status::Refused, ErrorCode::LaneRevoked as u32, |_, owner, lane| {
+            assert!(owner.revoke(lane).body.is_ok());
+        }),
+        (Status::ShuttingDown, 0, |_, owner, _| {
+            let body = message::Drain { timeout_ms: 0, reserved: 0 };
+            assert!(owner.wire.ask(Opcode::Drain, 9, &body, &[]).body.is_ok());
+        }),
+    ];
+    let daemon = Daemon::start(executor, "");
+    let owner = Session::open(&daemon.socket());
+    let mut session = Session::open(&daemon.socket());
+    for (status, code, cause) in ROWS {
+        let lane = owner.lane(64).lane;
+        let redeemed = session.redeem(owner.share(lane)).lane;
+        let deadline_ns = match status {
+            Status::DeadlineExpired => clock::now().0 + MILLISECOND,
+            _ => 0,
+        };
+        let entry = SubmitEntry { deadline_ns, ..word(redeemed, 1, status as u64) };
+        session.submit(&[entry], &[]);
+        cause(&mut session, &owner, lane);
+        let result = session.result();
+        assert_eq!(result.user_data, status as u64);
+        assert_eq!((result.status, result.code), (status as u8, code));
+    }
+    session.still();
 }
