@@ -159,7 +159,7 @@ registry! {
     46 QuotaExceeded Client, "uid <n>: <what> <n>, at most <limit> (raise [limits] <key>)",
         "All sessions of one user together exceed a quota.",
         "Close sessions that are not needed, or raise the quota that the text names.";
-    47 PermissionDenied Operator, "uid <u> gid <g> is not allowed by [allow]",
+    47 PermissionDenied Operator, "uid <u> gid <g> is not allowed by [allow]: <what to add where>",
         "The connecting process is not covered by `[allow]`.",
         "Add its uid or gid to [allow], or run it as a member of an allowed group.";
     48 NotGreeted Client, "<message> before HELLO, or a second HELLO",

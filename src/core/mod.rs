@@ -12,6 +12,7 @@ pub mod manual;
 pub mod plan;
 pub mod points;
 pub mod port;
+pub mod rate;
 pub mod reactor;
 mod ready;
 pub mod step;

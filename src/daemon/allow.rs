@@ -16,6 +16,8 @@ pub struct Allow {
     uids: Vec<u32>,
     gids: Vec<u32>,
     socket_gid: Option<u32>,
+    /// What is said to those who may not.
+    advice: String,
 }
 
 impl Allow {
@@ -39,8 +41,12 @@ impl Allow {
             .map(|text| Error::new(ErrorCode::GroupMissing, text))
             .collect();
         let own_uid = rustix::process::geteuid().as_raw();
+        let member = found.iter().find(|(_, gid)| matches!(gid, Ok(Some(_))));
+        let member = member.map(|(name, _)| format!(", or make it a member of group {name}"));
+        let member = member.unwrap_or_default();
+        let advice = format!("add its uid or gid to uids or gids there{member}");
         let gids = config.gids.iter().copied().chain(named).collect();
-        (Allow { own_uid, uids: config.uids.clone(), gids, socket_gid }, warnings)
+        (Allow { own_uid, uids: config.uids.clone(), gids, socket_gid, advice }, warnings)
     }
 
     /// The group that owns the socket: the first of the configured ones that exists.
@@ -57,7 +63,7 @@ impl Allow {
         if known_uid || self.gids.iter().any(|one| *one == gid || groups.contains(one)) {
             return Ok(());
         }
-        let text = format!("uid {uid} gid {gid} is not allowed by [allow]");
+        let text = format!("uid {uid} gid {gid} is not allowed by [allow]: {}", self.advice);
         Err(Error::new(ErrorCode::PermissionDenied, text))
     }
 

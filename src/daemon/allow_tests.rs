@@ -15,7 +15,8 @@ fn denied(allow: &Allow, uid: u32, gid: u32, groups: &[u32]) -> bool {
         Ok(()) => false,
         Err(error) => {
             assert_eq!(error.code, ErrorCode::PermissionDenied);
-            assert!(error.detail.contains(&format!("uid {uid} gid {gid}")), "{error}");
+            let text = format!("uid {uid} gid {gid} is not allowed by [allow]: add its uid or gid");
+            assert!(error.detail.starts_with(&text), "{error}");
             true
         }
     }
@@ -58,6 +59,7 @@ fn groups_are_resolved_and_the_first_that_exists_owns_the_socket() {
     let (mut allow, warnings) = resolve(&[], &[50], &["no-group-is-called-so", "root"]);
     allow.own_uid = 0;
     assert_eq!(allow.socket_gid(), Some(0));
+    assert!(allow.advice.ends_with(" there, or make it a member of group root"));
     assert!(!denied(&allow, 1001, 1001, &[0]));
     assert_eq!(warnings.len(), 1);
     assert_eq!(warnings[0].code, ErrorCode::GroupMissing);
@@ -71,5 +73,6 @@ fn groups_are_resolved_and_the_first_that_exists_owns_the_socket() {
 fn a_missing_group_leaves_the_socket_as_it_is() {
     let (allow, warnings) = resolve(&[], &[], &["no-group-is-called-so"]);
     assert_eq!(allow.socket_gid(), None);
+    assert!(allow.advice.ends_with(" there"));
     assert!(warnings[0].detail.contains("the socket stays with gid"), "{}", warnings[0]);
 }

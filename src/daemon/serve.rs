@@ -180,6 +180,7 @@ fn engine_config(config: &Config) -> engine::Config {
         devices: config.devices.iter().map(|device| device.plan).collect(),
         tickets: config.limits.tickets,
         tickets_per_uid: config.limits.tickets_per_uid,
+        submits_per_second: config.limits.submits_per_second,
     }
 }
 

@@ -29,6 +29,8 @@ pub struct Config {
     pub tickets: u32,
     /// Tickets outstanding in all sessions of one user.
     pub tickets_per_uid: u32,
+    /// Tickets that one user hands in in a second.
+    pub submits_per_second: u32,
 }
 
 impl Config {
@@ -44,6 +46,7 @@ impl Config {
             devices: alloc::vec![plan],
             tickets: limits::TICKETS_MAX,
             tickets_per_uid: limits::TICKETS_MAX,
+            submits_per_second: limits::SUBMITS_PER_SECOND_MAX,
         }
     }
 }

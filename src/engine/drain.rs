@@ -72,7 +72,10 @@ impl<P: Ports> Session<P> {
         if let Err(error) = self.credit().and_then(|free| self.spend_credit(1, free)) {
             return self.close(cx, error);
         }
-        let refusal = unreadable.or_else(|| self.check_ticket(cx, entry, false).err());
+        let paced = cx.accounts.hand_in(self.account, 1, cx.config, cx.now);
+        let refusal = paced.err().map(|refusal| refusal.error);
+        let refusal = refusal.or(unreadable);
+        let refusal = refusal.or_else(|| self.check_ticket(cx, entry, false).err());
         let mut row = self.row_of(cx, entry, position, 0);
         if let Some(error) = refusal {
             row.flags |= REFUSED;
@@ -88,7 +91,8 @@ impl<P: Ports> Session<P> {
     ///
     /// # Errors
     /// Whatever is wrong with the first ticket that cannot be taken; `CookieOutOfOrder` with the
-    /// cookie expected, `CreditExceeded` with what is free; `RingIndex`, which ends the session.
+    /// cookie expected, `CreditExceeded` with what is free, `RateExceeded` with the milliseconds to
+    /// wait; `RingIndex`, which ends the session.
     pub fn submit(
         &mut self,
         cx: &mut Context<'_>,
@@ -112,6 +116,7 @@ impl<P: Ports> Session<P> {
                 Error::new(error.code, text)
             })?;
         }
+        cx.accounts.hand_in(self.account, count, cx.config, cx.now)?;
         self.record_all(cx, cookie, entries);
         Ok(free - count)
     }

@@ -61,6 +61,10 @@ pub const SESSION_REPLIES_MAX: usize = 256;
 pub const HELLO_TIMEOUT_MS: u64 = 5_000;
 /// Connections that have not said HELLO.
 pub const GREETINGS_MAX: u32 = 256;
+/// Connections of one user in a second, at most.
+pub const CONNECTS_PER_SECOND_MAX: u32 = 1_000_000;
+/// Tickets that one user hands in in a second, at most.
+pub const SUBMITS_PER_SECOND_MAX: u32 = 100_000_000;
 /// Listen backlog of the socket.
 pub const LISTEN_BACKLOG: i32 = 4096;
 /// Submission entries that FILL takes from one session before it turns to the next.
@@ -91,6 +95,7 @@ const _: () = assert!(PLAN_TEXT_BYTES_MAX + 32 <= MESSAGE_BYTES_MAX);
 const _: () = assert!(SESSION_PLANS_MAX < u16::MAX as u32);
 const _: () = assert!(SESSION_HOT_LANES_MAX <= SESSION_LANES_MAX);
 const _: () = assert!(SUBMIT_FDS_MAX <= SESSION_FDS_MAX);
+const _: () = assert!(SUBMITS_PER_SECOND_MAX > SUBMIT_TICKETS_MAX);
 const _: () = assert!(SESSION_SHARES_MAX <= SESSION_LANES_MAX);
 // In a century, at this pace, all of a machine's users find one of 2^128 by no chance worth a name.
 const _: () = assert!(CAPABILITY_BYTES >= 16 && GUESSES_PER_SECOND_MAX <= 1000);

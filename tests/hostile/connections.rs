@@ -117,7 +117,7 @@ fn two_thousand_connect_at_once(executor: &Executor) {
     if !enough {
         return skipped("RLIMIT_NOFILE is below 10000");
     }
-    let mut scene = Scene::new(executor, "");
+    let mut scene = Scene::new(executor, "[limits]\nconnects_per_second = 1000000\n");
     let before = scene.daemon.fds();
     let wires: Vec<Wire> = (0..2000).map(|_| Wire::connect(&scene.socket())).collect();
     scene.goes_on();

@@ -93,7 +93,7 @@ fn the_ranges_in_the_shipped_file_are_those_that_are_checked() {
             checked += 1;
         }
     }
-    assert_eq!(checked, 19);
+    assert_eq!(checked, 21);
 }
 
 fn range_in(comment: &str) -> Option<(i64, i64)> {
@@ -141,6 +141,8 @@ fn everything_that_a_file_may_say_is_read() {
         [limits]
         sessions = 1
         fds_per_uid = 0
+        connects_per_second = 1
+        submits_per_second = 256
         [allow]
         uids = [0, 0x3E8]
         gids = [4_294_967_294]
@@ -163,6 +165,7 @@ fn everything_that_a_file_may_say_is_read() {
     assert_eq!(config.daemon.bell, Some(BellKind::Eventfd));
     assert_eq!(config.plans.keys().collect::<Vec<_>>(), ["banded", "default", "slow"]);
     assert_eq!((config.limits.sessions, config.limits.fds_per_uid), (1, 0));
+    assert_eq!((config.limits.connects_per_second, config.limits.submits_per_second), (1, 256));
     assert_eq!((config.allow.uids, config.allow.gids), (vec![0, 1000], vec![u32::MAX - 1]));
     assert!(config.allow.groups.is_empty());
     let devices: Vec<_> =

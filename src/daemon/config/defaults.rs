@@ -49,6 +49,13 @@ pub const LANES_PER_UID: u32 = 65_536;
 /// File descriptors that outstanding fd tickets of one uid hold.
 pub const FDS_PER_UID: u32 = 4096;
 
+/// Connections of one uid in a second: all its sessions at once, and some more.
+pub const CONNECTS_PER_SECOND: u32 = 1000;
+/// Tickets that one uid hands in in a second: about what FILL can take of all.
+pub const SUBMITS_PER_SECOND: u32 = 2_000_000;
+
+const _: () = assert!(CONNECTS_PER_SECOND > SESSIONS_PER_UID);
+
 /// Bounds of `cpu` where it is a number.
 pub const CPU: RangeInclusive<u32> = 0..=1023;
 /// Bounds of `spin_us`, in microseconds; 0 never looks without a pause.

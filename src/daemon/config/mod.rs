@@ -143,6 +143,10 @@ pub struct Limits {
     pub lanes_per_uid: u32,
     /// File descriptors that outstanding fd tickets of one uid hold.
     pub fds_per_uid: u32,
+    /// Connections of one uid in a second.
+    pub connects_per_second: u32,
+    /// Tickets that one uid hands in in a second.
+    pub submits_per_second: u32,
 }
 
 /// `[allow]`: who may connect, besides root and the daemon's own uid.

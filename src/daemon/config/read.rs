@@ -4,7 +4,10 @@ use std::path::PathBuf;
 
 use toml::de::{DeTable, DeValue};
 
-use super::defaults::{FDS_PER_UID, LANES_PER_UID, SESSIONS_PER_UID, TICKETS_PER_UID};
+use super::defaults::{
+    CONNECTS_PER_SECOND, FDS_PER_UID, LANES_PER_UID, SESSIONS_PER_UID, SUBMITS_PER_SECOND,
+    TICKETS_PER_UID,
+};
 use super::mistake::{Mistake, shown};
 use super::table::{MICROS, Reading, Table, integer};
 use super::{Allow, Config, Cpu, Daemon, Executor, Limits, Park, PmQos, Predict, defaults, plans};
@@ -164,6 +167,19 @@ fn limits(mut table: Table<'_, '_>) -> Limits {
         tickets_per_uid: limit("tickets_per_uid", ring, max::TICKETS_MAX, TICKETS_PER_UID),
         lanes_per_uid: limit("lanes_per_uid", lanes, uid_lanes_max, LANES_PER_UID),
         fds_per_uid: limit("fds_per_uid", 0, uid_fds_max, FDS_PER_UID),
+        connects_per_second: limit(
+            "connects_per_second",
+            1,
+            max::CONNECTS_PER_SECOND_MAX,
+            CONNECTS_PER_SECOND,
+        ),
+        // A whole SUBMIT fits.
+        submits_per_second: limit(
+            "submits_per_second",
+            max::SUBMIT_TICKETS_MAX,
+            max::SUBMITS_PER_SECOND_MAX,
+            SUBMITS_PER_SECOND,
+        ),
     };
     table.finish();
     limits

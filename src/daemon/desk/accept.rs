@@ -11,7 +11,9 @@ use super::peer::{self, Credentials, Phase};
 use super::poller::Source;
 use super::wire;
 use crate::core::error::{Error, ErrorCode};
+use crate::core::rate::wait_ms;
 use crate::core::time::DurNs;
+use crate::engine::Refusal;
 use crate::host::identity::Peer;
 use crate::host::{clock, fds};
 use crate::proto::limits::{GREETINGS_MAX, HELLO_TIMEOUT_MS};
@@ -83,8 +85,11 @@ impl Desk {
         // A peer of another PID namespace has no number here.
         let pid = peer.pid.map_or(0, i32::unsigned_abs);
         let who = Credentials { pid, uid: peer.uid };
-        if let Err(error) = self.setup.allow.check(peer.uid, peer.gid, &peer.groups) {
-            let _ = wire::send(socket.as_fd(), &message::error(0, &error, 0, true), &[]);
+        let welcome = self
+            .may_connect(peer.uid)
+            .and_then(|()| Ok(self.setup.allow.check(peer.uid, peer.gid, &peer.groups)?));
+        if let Err(Refusal { error, value }) = welcome {
+            let _ = wire::send(socket.as_fd(), &message::error(0, &error, value, true), &[]);
             return self.complaints.about(&format!("pid {pid}"), &error);
         }
         self.make_room();
@@ -106,6 +111,25 @@ impl Desk {
         self.peers.insert(serial, peer);
         self.greeting.push_back(serial);
         self.set_interest(serial);
+    }
+
+    /// Counts a connection of a user, so that a storm of them costs a look and a record each.
+    ///
+    /// # Errors
+    /// `RateExceeded`, with the milliseconds to wait.
+    fn may_connect(&mut self, uid: u32) -> core::result::Result<(), Refusal> {
+        let now = clock::now();
+        let most = self.setup.config.limits.connects_per_second;
+        self.connects.check(uid, now).map_err(|wait| {
+            let value = wait_ms(wait);
+            let text = format!(
+                "uid {uid}: connections, at most {most} a second: again in {value} ms \
+                 (raise [limits] connects_per_second)"
+            );
+            Refusal { error: Error::new(ErrorCode::RateExceeded, text), value }
+        })?;
+        self.connects.spend(uid, now);
+        Ok(())
     }
 
     /// A number that no peer has, and not 0.

@@ -13,6 +13,7 @@ use super::Desk;
 use super::peer::Phase;
 use super::rate::Rates;
 use crate::core::error::{Error, ErrorCode, Result};
+use crate::core::rate::{Rate, wait_ms};
 use crate::core::time::MonoNs;
 use crate::daemon::command::{Ask, Seat};
 use crate::engine::{Refusal, no_such_capability};
@@ -29,7 +30,7 @@ pub struct Capabilities {
 
 impl Capabilities {
     pub fn new() -> Capabilities {
-        let wrong = Rates::new(GUESSES_PER_SECOND_MAX, GUESSES_MAX);
+        let wrong = Rates::new(Rate::new(GUESSES_PER_SECOND_MAX, GUESSES_MAX));
         Capabilities { lanes: HashMap::new(), of: BTreeMap::new(), wrong }
     }
 
@@ -66,7 +67,7 @@ impl Capabilities {
         now: MonoNs,
     ) -> core::result::Result<Option<(Seat, u32)>, Refusal> {
         self.wrong.check(uid, now).map_err(|wait| {
-            let wait_ms = wait.as_us().div_ceil(1000);
+            let wait_ms = wait_ms(wait);
             let text = format!(
                 "uid {uid}: wrong capabilities, at most {GUESSES_PER_SECOND_MAX} a second: \
                  again in {wait_ms} ms"
@@ -75,7 +76,7 @@ impl Capabilities {
         })?;
         let found = self.lanes.get(&capability).copied();
         if found.is_none() {
-            self.wrong.spend(uid, 1, now);
+            self.wrong.spend(uid, now);
         }
         Ok(found)
     }

@@ -34,6 +34,7 @@ use self::complaints::Complaints;
 use self::peer::{Delivery, Peer, Phase};
 use self::poller::{Poller, Source};
 use self::quota::Quotas;
+use self::rate::Rates;
 use self::wire::{Inbox, Received};
 use super::allow::Allow;
 use super::command::{Command, DeskEnd, Seat};
@@ -42,6 +43,7 @@ use super::listen::Listener;
 use super::store::{Kept, Store};
 use super::trial::{Due, Trial};
 use crate::core::error::{Error, ErrorCode, Result};
+use crate::core::rate::Rate;
 use crate::core::time::{DurNs, MonoNs};
 use crate::engine;
 use crate::host::clock;
@@ -109,6 +111,7 @@ pub struct Desk {
     serial: u32,
     quotas: Quotas,
     capabilities: Capabilities,
+    connects: Rates,
     inbox: Inbox,
     complaints: Complaints,
     /// Commands that FILL's queue had no room for.
@@ -138,6 +141,7 @@ impl Desk {
         poller.watch(Source::Fill, &*setup.end.doorbell)?;
         poller.watch(Source::Signals, &setup.signals)?;
         let slots = SESSIONS_MAX.min(setup.config.limits.sessions) as u16;
+        let connects = setup.config.limits.connects_per_second;
         Ok(Desk {
             poller,
             peers: HashMap::new(),
@@ -150,6 +154,7 @@ impl Desk {
             serial,
             quotas: Quotas::default(),
             capabilities: Capabilities::new(),
+            connects: Rates::new(Rate::new(connects, connects)),
             inbox: Inbox::new(),
             complaints: Complaints::default(),
             backlog: VecDeque::new(),
