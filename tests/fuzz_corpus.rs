@@ -2,6 +2,9 @@
 //!
 //! `fuzz/targets` holds the targets' bodies, `fuzz/fuzz_targets` hands them to libFuzzer.
 
+// Each target is a program of its own there, and takes what it needs along.
+#![allow(clippy::duplicate_mod)]
+
 #[path = "../fuzz/targets/config.rs"]
 mod config;
 #[path = "../fuzz/targets/entry.rs"]

@@ -111,7 +111,7 @@ impl World {
         let now = self.now;
         match script.byte() % 16 {
             0 => {
-                let width = if script.byte() % 2 == 0 { Width::W64 } else { Width::W32 };
+                let width = if script.byte().is_multiple_of(2) { Width::W64 } else { Width::W32 };
                 let cookie = script.byte().into();
                 let _ = self.engine.open_lane(0, Some(lane(script)), width, 0, cookie, now);
             }
@@ -202,7 +202,7 @@ impl World {
             self.owed.insert(entry.user_data);
         }
         self.producer.publish();
-        if how % 2 == 0 {
+        if how.is_multiple_of(2) {
             while self.engine.drain(0, self.now) {}
         }
     }
@@ -255,7 +255,7 @@ impl World {
     fn lie(&mut self, script: &mut Script<'_>) {
         self.sound = false;
         let offset = script.word() as usize % (self.shared.sizes.bytes() / 4) * 4;
-        let offset = if script.byte() % 2 == 0 { 128 + offset % 16 } else { offset };
+        let offset = if script.byte().is_multiple_of(2) { 128 + offset % 16 } else { offset };
         self.shared.rings.store32(offset, script.word());
     }
 
