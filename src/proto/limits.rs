@@ -71,6 +71,10 @@ pub const LISTEN_BACKLOG: i32 = 4096;
 pub const SUBMIT_BATCH: u32 = 256;
 /// Commands on their way from the desk to FILL.
 pub const COMMANDS_MAX: usize = 1024;
+/// Threads that close what clients sent and no ticket waits for, since a close can block.
+pub const CLOSERS_MAX: u32 = 1024;
+/// Closes of one user's fds that go on at once; past it the user's connections are refused.
+pub const CLOSING_PER_UID_MAX: u32 = 64;
 /// Wake-ups that a session's bells may cause in a second; past it the bells are not re-armed and
 /// the session is looked at every `park_us`.
 pub const SESSION_RINGS_PER_SECOND_MAX: u32 = 50_000;
@@ -96,6 +100,7 @@ const _: () = assert!(SESSION_PLANS_MAX < u16::MAX as u32);
 const _: () = assert!(SESSION_HOT_LANES_MAX <= SESSION_LANES_MAX);
 const _: () = assert!(SUBMIT_FDS_MAX <= SESSION_FDS_MAX);
 const _: () = assert!(SUBMITS_PER_SECOND_MAX > SUBMIT_TICKETS_MAX);
+const _: () = assert!(CLOSING_PER_UID_MAX < CLOSERS_MAX);
 const _: () = assert!(SESSION_SHARES_MAX <= SESSION_LANES_MAX);
 // In a century, at this pace, all of a machine's users find one of 2^128 by no chance worth a name.
 const _: () = assert!(CAPABILITY_BYTES >= 16 && GUESSES_PER_SECOND_MAX <= 1000);

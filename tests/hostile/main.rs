@@ -8,8 +8,10 @@
 pub mod support;
 
 mod adoption;
+mod blockers;
 mod connections;
 mod fds;
+mod fuse;
 mod lies;
 mod memory;
 mod messages;
@@ -123,6 +125,7 @@ fn noise(seed: u64, bytes: usize) -> Vec<u8> {
 /// The cases of these tests, file by file: the names between the braces of their lists.
 const FILES: &[&str] = &[
     include_str!("adoption.rs"),
+    include_str!("blockers.rs"),
     include_str!("connections.rs"),
     include_str!("fds.rs"),
     include_str!("lies.rs"),

@@ -87,9 +87,12 @@ impl Desk {
         let who = Credentials { pid, uid: peer.uid };
         let welcome = self
             .may_connect(peer.uid)
-            .and_then(|()| Ok(self.setup.allow.check(peer.uid, peer.gid, &peer.groups)?));
+            .and_then(|()| Ok(self.setup.allow.check(peer.uid, peer.gid, &peer.groups)?))
+            .and_then(|()| Ok(self.closer.check(peer.uid)?));
         if let Err(Refusal { error, value }) = welcome {
             let _ = wire::send(socket.as_fd(), &message::error(0, &error, value, true), &[]);
+            let _ = rustix::net::shutdown(&socket, rustix::net::Shutdown::Both);
+            self.closer.close(peer.uid, vec![socket]);
             return self.complaints.about(&format!("pid {pid}"), &error);
         }
         self.make_room();

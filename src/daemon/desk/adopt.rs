@@ -10,6 +10,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl, fstat};
 
 use super::Desk;
+use super::closer::Strangers;
 use super::peer::Phase;
 use crate::core::error::{Error, ErrorCode, Result};
 use crate::host::fds::{self, FdKind};
@@ -49,25 +50,29 @@ impl Desk {
     /// # Errors
     /// `BadMessage`, `TooManyFds`, `SessionMemory`, `VersionMismatch` for the lanes,
     /// `FdKindRefused` for what is no eventfd, `LimitExceeded` for lanes that a session has.
-    pub(super) fn adopted(&self, hello: &Hello, fds: Vec<OwnedFd>) -> Result<Option<Adopted>> {
+    pub(super) fn adopted(&self, hello: &Hello, fds: Strangers) -> Result<Option<Adopted>> {
         match hello.adopt {
             0 => return Ok(None),
             1 if hello.role != Role::Control as u32 => {}
             1 => return Err(bad("a control session has no lanes")),
             other => return Err(bad(&format!("{other} is neither 0 nor 1"))),
         }
-        let count = fds.len();
+        let count = fds.as_slice().len();
         if count > *FDS.end() {
             let text = format!("HELLO: {count} file descriptors, at most {}", FDS.end());
             return Err(Error::new(ErrorCode::TooManyFds, text));
         }
-        let mut fds = fds.into_iter();
+        let too_few = || bad(&format!("{count} file descriptors, at least {}", FDS.start()));
+        let [lanes, eventfds @ ..] = fds.as_slice() else { return Err(too_few()) };
+        if eventfds.is_empty() {
+            return Err(too_few());
+        }
+        self.check_lanes(hello, lanes)?;
+        eventfds.iter().try_for_each(check_eventfd)?;
+        let mut fds = fds.take().into_iter();
         let (Some(lanes), Some(events), bell) = (fds.next(), fds.next(), fds.next()) else {
-            return Err(bad(&format!("{count} file descriptors, at least {}", FDS.start())));
+            return Err(too_few());
         };
-        self.check_lanes(hello, &lanes)?;
-        check_eventfd(&events)?;
-        bell.iter().try_for_each(check_eventfd)?;
         Ok(Some(Adopted { lanes, events, bell }))
     }
 

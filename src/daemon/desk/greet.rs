@@ -4,6 +4,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use super::Desk;
 use super::adopt::Adopted;
+use super::closer::Strangers;
 use super::keep::Keeping;
 use super::peer::{Credentials, Phase, Session};
 use crate::core::error::{Error, ErrorCode, Result};
@@ -30,7 +31,7 @@ impl Desk {
         serial: u32,
         cookie: u64,
         hello: &Hello,
-        fds: Vec<OwnedFd>,
+        fds: Strangers,
     ) -> Result<()> {
         let version = common_version(hello)?;
         let adopted = self.adopted(hello, fds)?;

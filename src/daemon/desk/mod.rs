@@ -11,6 +11,7 @@
 mod accept;
 mod adopt;
 mod capabilities;
+mod closer;
 mod complaints;
 mod drain;
 mod greet;
@@ -30,6 +31,7 @@ use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
 
 use self::capabilities::Capabilities;
+use self::closer::{Closer, Strangers};
 use self::complaints::Complaints;
 use self::peer::{Delivery, Peer, Phase};
 use self::poller::{Poller, Source};
@@ -113,6 +115,7 @@ pub struct Desk {
     capabilities: Capabilities,
     connects: Rates,
     inbox: Inbox,
+    closer: Closer,
     complaints: Complaints,
     /// Commands that FILL's queue had no room for.
     backlog: VecDeque<Command>,
@@ -156,6 +159,7 @@ impl Desk {
             capabilities: Capabilities::new(),
             connects: Rates::new(Rate::new(connects, connects)),
             inbox: Inbox::new(),
+            closer: Closer::default(),
             complaints: Complaints::default(),
             backlog: VecDeque::new(),
             spare: accept::spare(),
@@ -274,7 +278,10 @@ impl Desk {
             }
             use std::os::fd::AsFd;
             match self.inbox.receive(peer.socket.as_fd()) {
-                Received::Record { bytes, fds, cut } => self.record(serial, bytes, fds, cut),
+                Received::Record { bytes, fds, cut } => {
+                    let strangers = Strangers::new(fds, peer.who.uid, self.closer.clone());
+                    self.record(serial, bytes, strangers, cut);
+                }
                 Received::Nothing => return,
                 Received::Gone => return self.drop_peer(serial),
             }
@@ -384,6 +391,9 @@ impl Desk {
             if let Some(pidfd) = &peer.pidfd {
                 self.poller.forget(pidfd);
             }
+            // What its peer sent and nobody has read is closed with it.
+            let _ = rustix::net::shutdown(&peer.socket, rustix::net::Shutdown::Both);
+            self.closer.close(peer.who.uid, vec![peer.socket]);
         }
     }
 

@@ -1,8 +1,9 @@
 //! What a peer sends after it has been accepted.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 
 use super::Desk;
+use super::closer::Strangers;
 use super::peer::Phase;
 use crate::core::bands::Bands;
 use crate::core::error::{Error, ErrorCode, Result};
@@ -19,7 +20,7 @@ type Answered = core::result::Result<(), Refusal>;
 impl Desk {
     /// Handles one record. What is refused is answered; what comes before HELLO and is no HELLO
     /// ends the connection.
-    pub(super) fn record(&mut self, serial: u32, bytes: usize, fds: Vec<OwnedFd>, cut: bool) {
+    pub(super) fn record(&mut self, serial: u32, bytes: usize, fds: Strangers, cut: bool) {
         let Some(peer) = self.peers.get(&serial) else { return };
         if matches!(peer.phase, Phase::Parting) {
             return;
@@ -27,6 +28,11 @@ impl Desk {
         let greeting = matches!(peer.phase, Phase::Greeting);
         let record = self.inbox.record(bytes);
         let cookie = request::header(record).map_or(0, |header| header.cookie);
+        if !fds.as_slice().is_empty()
+            && let Err(error) = self.closer.check(peer.who.uid)
+        {
+            return self.part(serial, cookie, &error);
+        }
         let parsed = if cut {
             let text = "message: cut off: too long, or too many file descriptors";
             Err(Error::new(ErrorCode::BadMessage, text))
@@ -50,7 +56,7 @@ impl Desk {
         serial: u32,
         header: &Header,
         request: Request,
-        fds: Vec<OwnedFd>,
+        fds: Strangers,
     ) -> Answered {
         let Some(opcode) = Opcode::from_number(header.opcode) else { return Ok(()) };
         let Some(peer) = self.peers.get(&serial) else { return Ok(()) };
@@ -60,7 +66,7 @@ impl Desk {
             // The first one is answered.
             return Ok(());
         }
-        check_fds(opcode, &request, fds.len())?;
+        check_fds(opcode, &request, fds.as_slice().len())?;
         let asked = Asked { opcode, cookie: header.cookie, again };
         let ask = match request {
             Request::Hello(hello) => {
@@ -129,17 +135,17 @@ impl Desk {
         serial: u32,
         entries: Vec<SubmitEntry>,
         count: u32,
-        fds: Vec<OwnedFd>,
+        fds: Strangers,
     ) -> Result<Ask> {
-        if fds.len() != count as usize {
-            let text = format!("SUBMIT: {} file descriptors, {count} announced", fds.len());
+        let sent = fds.as_slice().len();
+        if sent != count as usize {
+            let text = format!("SUBMIT: {sent} file descriptors, {count} announced");
             return Err(Error::new(ErrorCode::BadMessage, text));
         }
-        let classify = |fd: OwnedFd| {
-            let kind = fds::classify(fd.as_fd())?;
-            Ok(TicketFd { fd, kind })
-        };
-        let tickets = fds.into_iter().map(classify).collect::<Result<Vec<_>>>()?;
+        let kinds = fds.as_slice().iter().map(|fd| fds::classify(fd.as_fd()));
+        let kinds = kinds.collect::<Result<Vec<_>>>()?;
+        let tickets = fds.take().into_iter().zip(kinds).map(|(fd, kind)| TicketFd { fd, kind });
+        let tickets = tickets.collect();
         let limits = &self.setup.config.limits;
         if let Some(peer) = self.peers.get_mut(&serial)
             && let Phase::Session(session) = &mut peer.phase

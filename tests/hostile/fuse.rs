@@ -1,0 +1,164 @@
+//! A FUSE file system of one file, whose server answers no FLUSH until it is told to, and no POLL
+//! ever: closing that file blocks. The protocol is the kernel's (linux/fuse.h), by hand.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use super::support::Folder;
+
+const LOOKUP: u32 = 1;
+const FORGET: u32 = 2;
+const GETATTR: u32 = 3;
+const OPEN: u32 = 14;
+const RELEASE: u32 = 18;
+const FLUSH: u32 = 25;
+const INIT: u32 = 26;
+const INTERRUPT: u32 = 36;
+const POLL: u32 = 40;
+const BATCH_FORGET: u32 = 42;
+
+const NO_SUCH_CALL: i32 = -38;
+const FILE_NODE: u64 = 2;
+
+/// What the server shares with its test.
+#[derive(Default)]
+struct Shared {
+    answers: AtomicBool,
+    flushes: AtomicUsize,
+    /// FLUSHes that wait for their answer.
+    waiting: Mutex<Vec<u64>>,
+}
+
+/// The mounted file system; gone when this goes.
+pub struct Mount {
+    folder: Arc<Folder>,
+    device: File,
+    shared: Arc<Shared>,
+    kept: Vec<OwnedFd>,
+}
+
+impl Mount {
+    /// Mounts it, or says why that cannot be.
+    pub fn new() -> Result<Mount, String> {
+        let device = File::options().read(true).write(true).open("/dev/fuse");
+        let device = device.map_err(|error| format!("/dev/fuse: {error}"))?;
+        rustix::io::fcntl_setfd(&device, rustix::io::FdFlags::empty()).expect("its flags");
+        let folder = Folder::new();
+        let place = folder.file("fuse");
+        std::fs::create_dir(&place).expect("a folder");
+        let options = format!("fd={},rootmode=40000,user_id=0,group_id=0", device.as_raw_fd());
+        let mounted = Command::new("mount")
+            .args(["-i", "-t", "fuse", "-o", &options, "parkd-test"])
+            .arg(&place)
+            .output()
+            .map_err(|error| format!("mount: {error}"))?;
+        let close_on_exec = rustix::io::FdFlags::CLOEXEC;
+        rustix::io::fcntl_setfd(&device, close_on_exec).expect("its flags");
+        if !mounted.status.success() {
+            let why = String::from_utf8_lossy(&mounted.stderr).trim().to_owned();
+            return Err(format!("a FUSE file system cannot be mounted: {why}"));
+        }
+        let shared = Arc::new(Shared::default());
+        let mut server = device.try_clone().expect("a duplicate");
+        let of_server = shared.clone();
+        std::thread::spawn(move || serve(&mut server, &of_server));
+        Ok(Mount { folder, device, shared, kept: Vec::new() })
+    }
+
+    /// Its file, opened.
+    pub fn open(&self) -> OwnedFd {
+        File::open(self.folder.file("fuse/file")).expect("the file").into()
+    }
+
+    /// Keeps a file until its close ends at once.
+    pub fn keep(&mut self, file: OwnedFd) {
+        self.kept.push(file);
+    }
+
+    /// How often somebody has begun to close the file.
+    pub fn flushes(&self) -> usize {
+        self.shared.flushes.load(Ordering::Relaxed)
+    }
+
+    /// Answers every FLUSH from now on, and those that wait.
+    pub fn answer(&self) {
+        let mut waiting = self.shared.waiting.lock().expect("the server's list");
+        self.shared.answers.store(true, Ordering::Relaxed);
+        for unique in waiting.drain(..) {
+            reply(&self.device, unique, 0, &[]);
+        }
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        self.answer();
+        self.kept.clear();
+        let _ = Command::new("umount").arg("-l").arg(self.folder.file("fuse")).status();
+    }
+}
+
+/// Sends an answer; the kernel may not want it any more.
+fn reply(device: &File, unique: u64, error: i32, body: &[u8]) {
+    let mut record = Vec::from(((16 + body.len()) as u32).to_le_bytes());
+    record.extend(error.to_le_bytes());
+    record.extend(unique.to_le_bytes());
+    record.extend(body);
+    let _ = (&mut &*device).write_all(&record);
+}
+
+/// struct fuse_attr of a node.
+fn attributes(node: u64) -> Vec<u8> {
+    let mut bytes = [node, 0, 0, 0, 0, 0].map(u64::to_le_bytes).concat();
+    let mode: u32 = if node == FILE_NODE { 0o100_644 } else { 0o040_755 };
+    bytes.extend([0, 0, 0, mode, 1, 0, 0, 0, 4096, 0].map(u32::to_le_bytes).concat());
+    bytes
+}
+
+/// Serves until the file system is gone.
+fn serve(device: &mut File, shared: &Shared) {
+    let mut request = vec![0; 1 << 17];
+    while let Ok(bytes) = device.read(&mut request) {
+        if bytes < 40 {
+            return;
+        }
+        let word = |at: usize| u32::from_le_bytes(request[at..at + 4].try_into().expect("four"));
+        let long = |at: usize| u64::from_le_bytes(request[at..at + 8].try_into().expect("eight"));
+        let (opcode, unique, node) = (word(4), long(8), long(16));
+        match opcode {
+            INIT => {
+                let mut body = [7, 31, 0, 0].map(u32::to_le_bytes).concat();
+                body.extend([16, 12].map(u16::to_le_bytes).concat());
+                body.extend([4096, 1].map(u32::to_le_bytes).concat());
+                body.resize(64, 0);
+                reply(device, unique, 0, &body);
+            }
+            LOOKUP => {
+                let mut body = [FILE_NODE, 0, 60, 60, 0].map(u64::to_le_bytes).concat();
+                body.extend(attributes(FILE_NODE));
+                reply(device, unique, 0, &body);
+            }
+            GETATTR => {
+                let mut body = [60, 0].map(u64::to_le_bytes).concat();
+                body.extend(attributes(node));
+                reply(device, unique, 0, &body);
+            }
+            OPEN => reply(device, unique, 0, &[0; 16]),
+            RELEASE => reply(device, unique, 0, &[]),
+            FLUSH => {
+                let mut waiting = shared.waiting.lock().expect("the test's list");
+                shared.flushes.fetch_add(1, Ordering::Relaxed);
+                match shared.answers.load(Ordering::Relaxed) {
+                    true => reply(device, unique, 0, &[]),
+                    false => waiting.push(unique),
+                }
+            }
+            FORGET | BATCH_FORGET | INTERRUPT | POLL => {}
+            _ => reply(device, unique, NO_SUCH_CALL, &[]),
+        }
+    }
+}
