@@ -9,6 +9,7 @@ use parkd::core::error::ErrorCode;
 use parkd::proto::message::{self, Opcode, encode};
 use parkd::proto::request::submit_tail;
 use rustix::net::sockopt::set_socket_linger;
+use rustix::process::Signal;
 
 use super::Scene;
 use super::fuse::Mount;
@@ -43,18 +44,23 @@ fn sent(session: &Session, stranger: BorrowedFd<'_>) {
     session.wire.try_send(&submit(session.cookie), &[stranger]).expect("send");
 }
 
-/// Sends a socket of which the daemon's copy is most often the last when it comes to it: its close
-/// then lasts until what this answers goes.
-fn leave(session: &Session) -> TcpStream {
-    let (far, near) = lingering();
-    let wire = Wire { socket: session.wire.socket.try_clone().expect("a duplicate") };
-    let record = submit(session.cookie);
-    // Where it is not, this thread is held up in the daemon's place.
-    let sender = std::thread::spawn(move || {
-        wire.try_send(&record, &[near.as_fd()]).expect("send");
-        drop((near, wire));
+/// Has sessions send lingering sockets, one each, of which the daemon's copies are the last when it
+/// comes to them: their closes last until what this answers goes. The daemon stands meanwhile; it
+/// must not be stopped again, for that ends a close that lingers.
+fn leave<'a>(scene: &Scene, sessions: impl Iterator<Item = &'a Session>) -> Vec<TcpStream> {
+    scene.daemon.signal(Signal::STOP);
+    until("the daemon stands", || {
+        let stat = std::fs::read_to_string(scene.daemon.proc("stat")).expect("its state");
+        stat.contains(") T ").then_some(())
     });
-    drop(sender);
+    let far = sessions
+        .map(|session| {
+            let (far, near) = lingering();
+            sent(session, near.as_fd());
+            far
+        })
+        .collect();
+    scene.daemon.signal(Signal::CONT);
     far
 }
 
@@ -95,9 +101,8 @@ fn sockets_linger_when_they_are_closed(executor: &Executor) {
     let mut scene = Scene::new(executor, "");
     let fds = scene.daemon.fds();
     let session = Session::open(&scene.socket());
-    let mut far = Vec::new();
+    let far = leave(&scene, std::iter::repeat_n(&session, 5));
     for _ in 0..5 {
-        far.push(leave(&session));
         assert_eq!(session.wire.receive().expect("an answer").code(), ErrorCode::FdKindRefused);
         served(&mut scene);
     }
@@ -109,16 +114,19 @@ fn sockets_linger_when_they_are_closed(executor: &Executor) {
 fn blocking_fds_are_left_behind_in_the_socket(executor: &Executor) {
     let mut scene = Scene::new(executor, "");
     let fds = scene.daemon.fds();
-    let mut far = Vec::new();
-    for round in 0..6 {
-        let session = Session::open(&scene.socket());
-        // Behind so many requests that the daemon does not come to it, or behind an empty record.
-        let status = encode(Opcode::Status as u16, 1, &message::StatusRequest { reserved: 0 }, &[]);
-        let ahead = if round % 2 == 0 { &status[..] } else { &[] };
-        (0..100).for_each(|_| session.wire.send(ahead));
-        far.push(leave(&session));
-        // It may have been sent by now, or not.
-        drop(session);
+    let sessions: Vec<Session> = (0..6).map(|_| Session::open(&scene.socket())).collect();
+    let status = encode(Opcode::Status as u16, 1, &message::StatusRequest { reserved: 0 }, &[]);
+    let far = leave(
+        &scene,
+        sessions.iter().enumerate().map(|(at, session)| {
+            // Behind so many requests that the daemon does not come to it, or empty records.
+            let ahead = if at % 2 == 0 { &status[..] } else { &[] };
+            (0..70).for_each(|_| session.wire.send(ahead));
+            session
+        }),
+    );
+    drop(sessions);
+    for _ in 0..3 {
         served(&mut scene);
     }
     drop(far);
@@ -129,15 +137,15 @@ fn blocking_fds_are_left_behind_in_the_socket(executor: &Executor) {
 fn more_blocking_fds_than_a_user_may_leave(executor: &Executor) {
     let mut scene = Scene::new(executor, "");
     let fds = scene.daemon.fds();
-    let mut far = Vec::new();
     let session = Session::open(&scene.socket());
-    let code = until("the user is refused", || {
-        far.push(leave(&session));
+    let far = leave(&scene, std::iter::repeat_n(&session, 80));
+    let harmless = std::fs::File::open("/dev/null").expect("a file");
+    let last = until("the user is refused", || {
+        sent(&session, harmless.as_fd());
         let reply = session.wire.receive().expect("an answer");
-        reply.closes().then(|| reply.code())
+        reply.closes().then_some(reply)
     });
-    assert_eq!(code, ErrorCode::QuotaExceeded);
-    assert!(far.len() >= 64, "after {}", far.len());
+    assert_eq!(last.code(), ErrorCode::QuotaExceeded);
     assert_eq!(session.close_code(), ErrorCode::QuotaExceeded);
     // The user's next connections are refused as well, and sessions that behave go on.
     let wire = Wire::connect(&scene.socket());
