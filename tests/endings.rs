@@ -15,7 +15,7 @@ use std::time::Duration;
 use parkd::client::{Capability, Completion, Control, Lane, Session, Status, Ticket, Width};
 use parkd::core::error::ErrorCode;
 
-use support::{Daemon, Executor, PATIENCE, until};
+use support::{Daemon, Executor, Folder, PATIENCE, until};
 
 for_each_executor! {
     every_ending_is_distinct,
@@ -23,6 +23,7 @@ for_each_executor! {
     a_capability_is_one_until_it_is_revoked,
     whoever_drops_a_redeemed_lane_gives_its_place_back,
     a_process_that_shares_a_lane_may_die,
+    a_daemon_that_starts_afresh_knows_no_redeemed_lane,
 }
 
 fn connect(daemon: &Daemon) -> Session {
@@ -225,4 +226,41 @@ fn a_process_that_shares_a_lane_may_die(executor: &Executor) {
     }
     assert_eq!(waited(redeemed.ticket(8).submit().unwrap()).status, Status::ProducerDied);
     assert_eq!(waiter.redeem(&capability).unwrap_err().code, ErrorCode::NoSuchCapability);
+}
+
+/// Without an fd store nobody remembers whose lane it was. The session itself goes on.
+fn a_daemon_that_starts_afresh_knows_no_redeemed_lane(executor: &Executor) {
+    let folder = Folder::new();
+    let daemon = Daemon::start_in(&folder, executor, "");
+    let (owner, waiter) = (connect(&daemon), connect(&daemon));
+    let lane = owner.lane().unwrap();
+    let capability = lane.share().unwrap();
+    let redeemed = waiter.redeem(&capability).unwrap();
+    let own = waiter.lane().unwrap();
+    let tickets = [redeemed.ticket(1).submit().unwrap(), own.ticket(1).submit().unwrap()];
+    taken(&daemon, 2);
+    drop(daemon);
+    let daemon = Daemon::start_in(&folder, executor, "");
+    let [on_redeemed, on_own] = tickets;
+    let end = waited(on_redeemed);
+    assert_eq!(end.status, Status::Refused);
+    assert_eq!(code_of(end), Some(ErrorCode::NoSuchCapability));
+    own.store(1);
+    assert_eq!(waited(on_own).status, Status::Done);
+    // Its index may be another lane's now, which the old handle does not name and does not close.
+    let fresh = waiter.lane().unwrap();
+    assert_eq!(fresh.index(), redeemed.index());
+    let refused = redeemed.ticket(1).submit().map(drop).unwrap_err();
+    assert_eq!(refused.code, ErrorCode::NoSuchCapability);
+    redeemed.close().unwrap();
+    let ticket = fresh.ticket(1).submit().unwrap();
+    taken(&daemon, 1);
+    fresh.store(1);
+    assert_eq!(waited(ticket).status, Status::Done);
+    // What its owner gets when it shares the lane again is good.
+    assert_eq!(waiter.redeem(&capability).unwrap_err().code, ErrorCode::NoSuchCapability);
+    let again = waiter.redeem(&lane.share().unwrap()).unwrap();
+    lane.store(1);
+    assert_eq!(waited(again.ticket(1).submit().unwrap()).status, Status::Done);
+    assert_eq!((waiter.strays(), owner.strays()), (0, 0));
 }
