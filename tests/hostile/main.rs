@@ -22,11 +22,13 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use parkd::core::error::ErrorCode;
 use parkd::host::clock;
 use parkd::proto::entry::{Status, SubmitEntry};
+use parkd::proto::message::{Opcode, encode};
 use rustix::event::EventfdFlags;
-use support::raw::{Session, fd, word};
-use support::{Daemon, Executor};
+use support::raw::{Session, Wire, fd, hello, word};
+use support::{Daemon, Executor, until};
 
 /// A daemon, and a neighbour with tickets.
 struct Scene {
@@ -67,6 +69,16 @@ impl Scene {
         assert_eq!(self.neighbour.outcome(), (done, Status::Done), "the neighbour noticed");
     }
 
+    /// The next session; none where the attack has used up its user's connections for now.
+    fn next(&self) -> Option<Session> {
+        let wire = Wire::connect(&self.socket());
+        // It may have been turned away already: that is there to be read.
+        let _ = wire.try_send(&encode(Opcode::Hello as u16, 1, &hello(), &[]), &[]);
+        let reply = wire.receive()?;
+        let over = reply.body.as_ref().err().and_then(|refusal| refusal.code);
+        (over != Some(ErrorCode::RateExceeded)).then(|| Session::welcomed(wire, reply))
+    }
+
     /// The neighbour's tickets complete, the next connection is served, and nothing has panicked.
     fn unharmed(mut self) {
         for _ in 0..3 {
@@ -75,7 +87,7 @@ impl Scene {
         rustix::io::write(&self.event, &1u64.to_ne_bytes()).expect("a write");
         assert_eq!(self.neighbour.outcome(), (99, Status::Done), "the neighbour noticed");
         self.neighbour.still();
-        let mut next = Session::open(&self.socket());
+        let mut next = until("a connection that its user's rate allows", || self.next());
         let lane = next.lane(64).lane;
         next.submit(&[word(lane, 1, 1)], &[]);
         next.store(lane, 1);
