@@ -123,7 +123,7 @@ fn two_thousand_connect_at_once(executor: &Executor) {
     scene.goes_on();
     Session::open(&scene.socket());
     drop(wires);
-    until("all are gone", || (scene.daemon.fds() == before).then_some(()));
+    until("all are gone", || (scene.daemon.fds() <= before).then_some(()));
     // Who misbehaves does not fill the log.
     let lines = scene.daemon.log().lines().count();
     assert!((20..1000).contains(&lines), "{lines} lines");
@@ -303,7 +303,7 @@ fn whoever_leaves_early_leaves_nothing(executor: &Executor) {
         }
     }
     scene.goes_on();
-    until("nothing is left", || (scene.daemon.fds() == before).then_some(()));
+    until("nothing is left", || (scene.daemon.fds() <= before).then_some(()));
     assert_eq!(scene.neighbour.wire.status()["sessions"], 1);
     scene.unharmed();
 }
