@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use parkd::core::error::ErrorCode;
+use parkd::proto::limits::CLOSING_PER_UID_MAX;
 use parkd::proto::message::{self, Opcode, encode};
 use parkd::proto::request::submit_tail;
 use rustix::net::sockopt::set_socket_linger;
@@ -138,7 +139,11 @@ fn more_blocking_fds_than_a_user_may_leave(executor: &Executor) {
     let mut scene = Scene::new(executor, "");
     let fds = scene.daemon.fds();
     let session = Session::open(&scene.socket());
-    let far = leave(&scene, std::iter::repeat_n(&session, 80));
+    let far = leave(&scene, std::iter::repeat_n(&session, CLOSING_PER_UID_MAX as usize));
+    for _ in 0..CLOSING_PER_UID_MAX {
+        let reply = session.wire.receive().expect("an answer");
+        assert_eq!((reply.code(), reply.closes()), (ErrorCode::FdKindRefused, false));
+    }
     let harmless = std::fs::File::open("/dev/null").expect("a file");
     let last = until("the user is refused", || {
         sent(&session, harmless.as_fd());

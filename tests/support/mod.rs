@@ -202,6 +202,13 @@ impl Daemon {
             raw::Wire::try_connect(&self.folder.socket()).ok()
         });
         raw::control(&self.folder.socket()).bye();
+        // Connections are closed a little later than they end.
+        until("the daemon is left alone", || {
+            let files = fs::read_dir(self.proc("fd")).expect("the daemon's fds").flatten();
+            let names = files.filter_map(|file| fs::read_link(file.path()).ok());
+            let sockets = names.filter(|name| name.to_string_lossy().starts_with("socket:"));
+            (sockets.count() == 1).then_some(())
+        });
     }
 
     /// Where it listens.

@@ -12,13 +12,12 @@
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use crate::core::error::{Error, ErrorCode, Result};
 use crate::proto::limits::{CLOSERS_MAX, CLOSING_PER_UID_MAX};
 
-/// How long a thread waits for something to close before it ends.
-const REST: Duration = Duration::from_secs(1);
+/// Threads that stay when there is nothing to close. They sleep without a time-out.
+const IDLE: u32 = 4;
 
 /// Bytes of a thread's stack: it makes one system call.
 const STACK_BYTES: usize = 64 * 1024;
@@ -103,16 +102,13 @@ impl Closer {
                 drop(fds);
                 queue = self.lock();
                 queue.closed(uid);
+                if queue.idle >= IDLE {
+                    queue.threads -= 1;
+                    return;
+                }
                 queue.idle += 1;
-                continue;
-            }
-            let waited = self.0.more.wait_timeout(queue, REST);
-            let (guard, rest) = waited.unwrap_or_else(PoisonError::into_inner);
-            queue = guard;
-            if rest.timed_out() && queue.waiting.is_empty() {
-                queue.idle -= 1;
-                queue.threads -= 1;
-                return;
+            } else {
+                queue = self.0.more.wait(queue).unwrap_or_else(PoisonError::into_inner);
             }
         }
     }
