@@ -154,7 +154,10 @@ impl Daemon {
     /// Starts a daemon and waits until it listens. `config` goes on in `[daemon]`, where socket,
     /// executor and strict are set, and may add tables.
     pub fn start(executor: &Executor, config: &str) -> Daemon {
-        Daemon::start_in(&Folder::new(), executor, config)
+        let daemon = Daemon::start_in(&Folder::new(), executor, config);
+        // The answer comes before the connection's end: what it has open then is its own.
+        until("only the listener is left", || (daemon.sockets() == 1).then_some(()));
+        daemon
     }
 
     /// As [`Daemon::start`], in a folder where another daemon may have been.
@@ -209,6 +212,13 @@ impl Daemon {
             let sockets = names.filter(|name| name.to_string_lossy().starts_with("socket:"));
             (sockets.count() == 1).then_some(())
         });
+    }
+
+    /// Sockets that it has open.
+    fn sockets(&self) -> usize {
+        let fds = fs::read_dir(self.proc("fd")).expect("the daemon's fds");
+        let links = fds.filter_map(|fd| fs::read_link(fd.ok()?.path()).ok());
+        links.filter(|link| link.to_string_lossy().starts_with("socket:")).count()
     }
 
     /// Where it listens.
