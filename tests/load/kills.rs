@@ -13,7 +13,7 @@ use super::counts::Counts;
 use super::figures::Figures;
 use super::keeper::Keeper;
 use super::probe::Probe;
-use super::{Dice, idle};
+use super::{Dice, idle, tail};
 use crate::support::raw::Wire;
 use crate::support::until;
 
@@ -59,7 +59,7 @@ impl Orders {
             return ExitCode::SUCCESS;
         }
         counts.complaints.iter().for_each(|complaint| eprintln!("{complaint}"));
-        eprintln!("--- log of the daemon\n{}---", keeper.log());
+        eprintln!("{}", tail(&keeper.log()));
         ExitCode::FAILURE
     }
 
@@ -68,7 +68,8 @@ impl Orders {
         let (figures, counts) = self.obey(keeper);
         eprintln!("{}", figures.text());
         let complaints = &counts.complaints;
-        assert!(counts.is_clean(), "{figures:?}: {complaints:#?}\n{}", keeper.log());
+        let log = tail(&keeper.log());
+        assert!(counts.is_clean(), "{figures:?}: {complaints:#?}\n{log}");
     }
 
     fn obey(&self, keeper: &impl Keeper) -> (Figures, Counts) {

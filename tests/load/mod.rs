@@ -47,6 +47,14 @@ pub fn idle(time: Duration) {
     let _ = nothing.recv_timeout(time);
 }
 
+/// The last lines of a log.
+pub fn tail(log: &str) -> String {
+    const LINES: usize = 60;
+    let lines: Vec<&str> = log.lines().collect();
+    let from = lines.len().saturating_sub(LINES);
+    format!("--- the daemon's log, from line {}\n{}\n---", from + 1, lines[from..].join("\n"))
+}
+
 /// What a program of a load does where it is not run as a test.
 #[derive(Parser)]
 struct Program<R: Args> {

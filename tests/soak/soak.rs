@@ -17,7 +17,7 @@ use super::load::counts::Counts;
 use super::load::figures::Figures;
 use super::load::keeper::{Keeper, store_is_empty, supervised};
 use super::load::probe::Probe;
-use super::load::{Dice, idle};
+use super::load::{Dice, idle, tail};
 use super::supervisor::Supervisor;
 use super::support::{Folder, raw, until};
 
@@ -99,7 +99,7 @@ impl Orders {
             return ExitCode::SUCCESS;
         }
         soak.counts.complaints.iter().for_each(|complaint| eprintln!("{complaint}"));
-        eprintln!("--- log of the daemon\n{}---", Keeper::log(&soak.supervisor));
+        eprintln!("{}", tail(&Keeper::log(&soak.supervisor)));
         ExitCode::FAILURE
     }
 }

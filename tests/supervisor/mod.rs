@@ -24,6 +24,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::support::{Folder, PATIENCE};
 use manager::{Manager, State, Watched};
 
+/// Lines of the service's log that are shown where a test fails.
+const LAST_LINES: usize = 60;
+
 /// The unit: what to run, and how.
 #[derive(Clone, Debug)]
 pub struct Unit {
@@ -175,7 +178,9 @@ impl Drop for Supervisor {
             let _ = manager.join();
         }
         if std::thread::panicking() {
-            eprintln!("--- {:?}\n--- log of the service\n{}---", self.seen(), self.log());
+            let (seen, log) = (self.seen(), self.log());
+            let lines: Vec<&str> = log.lines().rev().take(LAST_LINES).collect();
+            eprintln!("{seen:?}\n--- the service's log, last line first\n{}", lines.join("\n"));
         }
     }
 }
