@@ -40,6 +40,7 @@ fn main() -> ExitCode {
         vec![
             ("a_session_that_kills_its_daemon_twice_is_quarantined", quarantined),
             ("kills_with_an_fd_store_are_a_pause", || pass(true)),
+            ("kills_without_an_fd_store_are_a_pause", || pass(false)),
         ],
     )
 }
