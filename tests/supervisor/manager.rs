@@ -121,6 +121,14 @@ impl Watched {
     }
 }
 
+/// What a sleep ended for.
+struct Woken {
+    /// The life has ended: whatever it said can be heard, and is heard first.
+    ended: bool,
+    /// Fds of the store that have hung up.
+    hung_up: Vec<Arc<OwnedFd>>,
+}
+
 /// The child of a life.
 struct Running {
     child: Child,
@@ -164,13 +172,15 @@ impl Manager {
             if self.running.is_none() && Instant::now() >= self.next {
                 self.begin();
             }
-            let gone = self.sleep();
+            let woken = self.sleep();
             while let Some(notice) = self.notices.take() {
                 self.hear(notice);
             }
-            self.bury();
+            if woken.ended {
+                self.bury();
+            }
             let store = &mut self.watched.state().store;
-            gone.iter().for_each(|fd| store.hung_up(fd));
+            woken.hung_up.iter().for_each(|fd| store.hung_up(fd));
             self.watched.changed.notify_all();
         }
         if let Some(mut running) = self.running.take() {
@@ -209,8 +219,8 @@ impl Manager {
         self.watched.changed.notify_all();
     }
 
-    /// Sleeps until there is something to do. Answers which fds of the store have hung up.
-    fn sleep(&self) -> Vec<Arc<OwnedFd>> {
+    /// Sleeps until there is something to do.
+    fn sleep(&self) -> Woken {
         let left = match &self.running {
             Some(_) => None,
             None => Some(self.next.saturating_duration_since(Instant::now())),
@@ -223,16 +233,17 @@ impl Manager {
         let mut fds = vec![PollFd::new(&self.watched.bell, PollFlags::IN)];
         fds.push(PollFd::new(&self.notices, PollFlags::IN));
         fds.extend(self.running.iter().map(|life| PollFd::new(&life.pidfd, PollFlags::IN)));
-        let others = fds.len();
+        let life = fds.len() - usize::from(self.running.is_some())..fds.len();
         // That an fd hung up is told unasked.
         fds.extend(stored.iter().map(|fd| PollFd::new(&**fd, PollFlags::empty())));
         match poll(&mut fds, left.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => panic!("poll: {errno}"),
         }
-        let ended = PollFlags::HUP | PollFlags::ERR;
-        let gone = stored.iter().zip(&fds[others..]);
-        gone.filter(|(_, fd)| fd.revents().intersects(ended)).map(|(fd, _)| fd.clone()).collect()
+        let over = |fd: &PollFd<'_>| fd.revents().intersects(PollFlags::HUP | PollFlags::ERR);
+        let hung_up = stored.iter().zip(&fds[life.end..]).filter(|(_, fd)| over(fd));
+        let hung_up = hung_up.map(|(fd, _)| fd.clone()).collect();
+        Woken { ended: fds[life].iter().any(|fd| !fd.revents().is_empty()), hung_up }
     }
 
     /// Takes in what a life says.
@@ -248,12 +259,11 @@ impl Manager {
         state.seen.complaints.extend(complaints);
     }
 
-    /// Sees whether the life has ended.
+    /// The life has ended.
     fn bury(&mut self) {
-        let Some(running) = &mut self.running else { return };
+        let Some(mut running) = self.running.take() else { return };
         let state = &mut *self.watched.state();
-        let Some(status) = running.child.try_wait().expect("the child's state") else { return };
-        self.running = None;
+        let status = running.child.wait().expect("the child's end");
         self.next = Instant::now() + self.unit.pause;
         state.life.pid = None;
         state.ends.push((state.life.number, clock::now()));

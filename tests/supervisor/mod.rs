@@ -105,6 +105,11 @@ impl Supervisor {
         });
     }
 
+    /// Whether the life of this number, or a later one, has said READY=1.
+    pub fn is_ready(&self, life: u32) -> bool {
+        self.watched.look(|state| state.life.number >= life && state.life.ready)
+    }
+
     /// Waits until a life of this number, or a later one, has begun.
     pub fn begun(&self, life: u32) {
         self.wait(&format!("life {life}"), |state| {
