@@ -262,12 +262,11 @@ fn an_idle_daemon_sleeps(executor: &Executor) {
             assert_eq!(session.outcome(), (1, Status::Done));
             sessions.push(session);
         }
-        // What was asked of it before may not be over, and who closes what was left stays a second.
+        // What was asked of it before may not be over.
         until("the daemon comes to rest", || {
             let before = threads(&daemon);
             pass(50_000_000);
-            let closes = before.iter().any(|thread| thread.name == "parkd-close");
-            (!closes && threads(&daemon) == before).then_some(())
+            (threads(&daemon) == before).then_some(())
         });
         let before = threads(&daemon);
         pass(1_000_000_000);

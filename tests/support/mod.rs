@@ -155,7 +155,7 @@ impl Daemon {
     /// executor and strict are set, and may add tables.
     pub fn start(executor: &Executor, config: &str) -> Daemon {
         let daemon = Daemon::start_in(&Folder::new(), executor, config);
-        // The answer comes before the connection's end: what it has open then is its own.
+        // Connections are closed a little later than they end: what it has open then is its own.
         until("only the listener is left", || (daemon.sockets() == 1).then_some(()));
         daemon
     }
@@ -205,13 +205,6 @@ impl Daemon {
             raw::Wire::try_connect(&self.folder.socket()).ok()
         });
         raw::control(&self.folder.socket()).bye();
-        // Connections are closed a little later than they end.
-        until("the daemon is left alone", || {
-            let files = fs::read_dir(self.proc("fd")).expect("the daemon's fds").flatten();
-            let names = files.filter_map(|file| fs::read_link(file.path()).ok());
-            let sockets = names.filter(|name| name.to_string_lossy().starts_with("socket:"));
-            (sockets.count() == 1).then_some(())
-        });
     }
 
     /// Sockets that it has open.
