@@ -308,13 +308,14 @@ impl<P: Ports> Engine<P> {
         let Some(origin) = session.and_then(|s| s.lanes[lane as usize].redeemed) else { return };
         let owner = owners.get(&origin.owner).copied();
         let source = owner.and_then(|owner| self.pair(owner, slot)).and_then(|(theirs, ours)| {
-            let source = theirs.lanes.get(origin.lane as usize).filter(|lane| lane.open)?;
-            // Its word counts up to an end that the daemon died in telling.
+            let source = theirs.lanes.get(origin.lane as usize)?;
+            // Its word counts up to an end that the daemon died in telling, a close too.
             ours.ports.borrow_lane(lane, &theirs.ports, origin.lane);
             Some(*source)
         });
         let over = match source {
             None => Some(Over::OwnerDied),
+            Some(source) if !source.open => Some(Over::OwnerDied),
             Some(source) if source.shared == Some(origin.capability) => source.over,
             Some(_) => Some(Over::Revoked),
         };
