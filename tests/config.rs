@@ -137,7 +137,7 @@ fn wrong_values() {
     refused("[daemon]\nbell = 'gong'\n", 2, 8, "daemon.bell", &["\"auto\", \"futex\""]);
     let both = "[daemon]\nbell = 'futex'\nexecutor = 'gpu-reactor'\n";
     refused(both, 2, 8, "daemon.bell", &["\"eventfd\" where executor = \"gpu-reactor\""]);
-    refused("[park]\npm_qos = 'auto'\n", 2, 10, "park.pm_qos", &["only \"never\""]);
+    refused("[park]\npm_qos = 'auto'\n", 2, 10, "park.pm_qos", &["\"hot\"", "\"never\""]);
     refused("[predict]\nestimator = 'max'\n", 2, 13, "predict.estimator", &["\"min\""]);
     refused("[allow]\nuids = [4294967295]\n", 2, 9, "allow.uids", &["0 to 4294967294"]);
     refused("[allow]\ngroups = ['']\n", 2, 11, "allow.groups", &["group names"]);

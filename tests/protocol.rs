@@ -199,6 +199,7 @@ fn entries_and_areas_lie_as_the_page_says() {
         (rings::STATE, "STATE"),
         (rings::GENERATION, "GENERATION"),
         (rings::CLOSE_CODE, "CLOSE_CODE"),
+        (rings::IMMINENT_UNTIL, "IMMINENT_UNTIL"),
         (rings::SUBMIT_RING, "SUBMIT_RING"),
     ]);
     assert_eq!(words("### The rings area"), of_rings);

@@ -2,11 +2,9 @@
 
 pub mod support;
 
-use std::io::{BufRead, BufReader};
 use std::os::fd::AsFd;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
+use std::process::Command;
 
 use parkd::core::error::ErrorCode;
 use parkd::core::time::MonoNs;
@@ -17,34 +15,8 @@ use parkd::shm::words::ReadWords;
 use parkd::soft::SoftDevice;
 use parkd::soft::protocol::Stream;
 use parkd::soft::work::Work;
+use support::device::Device;
 use support::{Folder, until};
-
-struct Device(Child);
-
-impl Device {
-    /// Starts one, and waits for the line with which it says that it listens.
-    fn start(folder: &Arc<Folder>) -> Device {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_parkd-soft"))
-            .arg("--socket")
-            .arg(folder.socket())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        let stdout = child.stdout.take().unwrap();
-        let device = Device(child);
-        BufReader::new(stdout).read_line(&mut line).unwrap();
-        assert_eq!(line, "ready\n");
-        device
-    }
-}
-
-impl Drop for Device {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 fn memory() -> (Area, Region<ReadOnly>) {
     let area = Area::lanes(64).unwrap();
@@ -73,7 +45,7 @@ fn reached(region: &Region<ReadOnly>, number: u64) {
 #[test]
 fn numbers_come_from_another_process_and_outlive_it() {
     let folder = Folder::new();
-    let device = Device::start(&folder);
+    let device = Device::start(&folder.socket());
     let (area, region) = memory();
     let connection = SoftDevice::connect(&folder.socket()).unwrap();
     connection.start(&stream(20, 1), &[area.as_fd()]).unwrap();
@@ -86,7 +58,7 @@ fn numbers_come_from_another_process_and_outlive_it() {
     let gone = connection.start(&stream(1, 1), &[area.as_fd()]).unwrap_err();
     assert_eq!(gone.code, ErrorCode::Backend);
     // The next one takes the dead one's socket over, and goes on where a client says.
-    let _next = Device::start(&folder);
+    let _next = Device::start(&folder.socket());
     let connection = SoftDevice::connect(&folder.socket()).unwrap();
     connection.start(&stream(5, last + 1), &[area.as_fd()]).unwrap();
     reached(&region, last + 5);
@@ -96,7 +68,7 @@ fn numbers_come_from_another_process_and_outlive_it() {
 #[test]
 fn it_never_takes_over_from_the_living() {
     let folder = Folder::new();
-    let _device = Device::start(&folder);
+    let _device = Device::start(&folder.socket());
     let second = second(&folder.socket());
     assert!(second.contains("SocketInUse"), "{second}");
     SoftDevice::connect(&folder.socket()).unwrap();

@@ -94,6 +94,9 @@ impl Ports for Memory {
     fn publish_tail(&self, tail: u32) {
         self.results.publish(tail);
     }
+    fn announce(&self, until_ns: u64) {
+        self.results.announce(until_ns);
+    }
     fn armed(&self) -> u32 {
         self.results.armed()
     }

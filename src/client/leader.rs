@@ -13,6 +13,10 @@
 //!   and if there is no leader then, calls the first follower;
 //! - a called follower looks under the lock, and leads if nobody does.
 //!
+//! Where a plan says `wake=early` the daemon wakes the leader shortly before a result is expected
+//! and says until when it is (*imminent*): the leader then looks, at the tail and at its own lane,
+//! instead of sleeping. Once for each such word of the daemon; then it sleeps again.
+//!
 //! A leader sleeps only after it armed, with nothing in the ring after that, on the tail read
 //! then. A result filed by another thread in the meantime has moved the tail (or is about to, and
 //! the daemon's look at `armed` comes after that), so the leader looks again.
@@ -49,6 +53,11 @@ pub(super) trait Goal {
 
     /// Whether it is a tagged result.
     fn is_tagged(&self) -> bool {
+        false
+    }
+
+    /// Whether a look at its own lane shows it, which needs no daemon and no lock.
+    fn landed(&self) -> bool {
         false
     }
 
@@ -161,6 +170,13 @@ impl Shared {
             return (self.reopen(), Ok(()));
         }
         let Some(tail) = at.arm(armed::TAIL) else { return (at, Ok(())) };
+        if let Some(window) = at.imminent(clock::now()) {
+            // Whoever looks need not be woken.
+            at.disarm(armed::TAIL);
+            drop(at);
+            look(&tail, goal, until.map_or(window, |until| until.min(window)));
+            return (self.reopen(), Ok(()));
+        }
         drop(at);
         let slept = self.sleep_on(&tail, goal.look_again(), until);
         (self.reopen(), slept)
@@ -190,6 +206,16 @@ impl Shared {
         if at.leadership.leader.is_none() {
             at.call_heir();
         }
+    }
+}
+
+/// Looks without sleeping, until a result was published, the goal's own lane shows it, or `until`.
+fn look<G: Goal>(tail: &Tail, goal: &G, until: MonoNs) {
+    while tail.rings.load32(rings::RESULT_TAIL) == tail.seen
+        && !goal.landed()
+        && clock::now() < until
+    {
+        std::hint::spin_loop();
     }
 }
 

@@ -77,6 +77,8 @@ pub(super) struct Ledger {
     pub(super) owed: VecDeque<Owed>,
     /// How the daemon was last asked to tell.
     pub(super) armed: u32,
+    /// Until when a completion was last said to be imminent.
+    pub(super) imminent: MonoNs,
     strays: u64,
     pub(super) ended: Option<Error>,
     keys: u64,
@@ -127,6 +129,7 @@ impl Ledger {
             driver: Driver::default(),
             owed: VecDeque::new(),
             armed: armed::NOT,
+            imminent: MonoNs(0),
             strays: 0,
             ended: None,
             keys: 0,

@@ -62,8 +62,7 @@ fn any_until(tickets: &mut [Ticket], until: Option<MonoNs>) -> Result<Option<usi
         }
         let one_session = tickets.iter().all(|t| Arc::ptr_eq(t.session().shared(), &shared));
         let ended = if one_session {
-            let slots = tickets.iter().filter_map(Ticket::slot).collect();
-            shared.block(&mut AnyTicket(slots), until)?.is_some()
+            shared.block(&mut AnyTicket(tickets), until)?.is_some()
         } else {
             park_on_all(tickets, until)?
         };
@@ -74,24 +73,34 @@ fn any_until(tickets: &mut [Ticket], until: Option<MonoNs>) -> Result<Option<usi
 }
 
 /// Any of these tickets' ends, not taken yet.
-struct AnyTicket(Vec<SlotId>);
+struct AnyTicket<'a>(&'a [Ticket]);
 
-impl Goal for AnyTicket {
+impl AnyTicket<'_> {
+    fn slots(&self) -> impl Iterator<Item = SlotId> {
+        self.0.iter().filter_map(Ticket::slot)
+    }
+}
+
+impl Goal for AnyTicket<'_> {
     type Out = ();
 
     fn ready(&mut self, ledger: &mut Ledger) -> Option<()> {
-        self.0.iter().any(|id| ledger.has_ended(*id)).then_some(())
+        (self.landed() || self.slots().any(|id| ledger.has_ended(id))).then_some(())
     }
 
     fn watch(&self, ledger: &mut Ledger, _: u64, me: &Thread) {
-        for id in &self.0 {
-            ledger.watch(*id, Waiter::Thread(me.clone()));
+        for id in self.slots() {
+            ledger.watch(id, Waiter::Thread(me.clone()));
         }
     }
 
+    fn landed(&self) -> bool {
+        self.0.iter().any(Ticket::has_landed)
+    }
+
     fn unwatch(&self, ledger: &mut Ledger, _: u64) {
-        for id in &self.0 {
-            ledger.unwatch(*id);
+        for id in self.slots() {
+            ledger.unwatch(id);
         }
     }
 }

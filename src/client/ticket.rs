@@ -191,17 +191,37 @@ impl Source {
 
     /// The ticket's completion, if there is one: its result, or what its own lane shows.
     fn settle(&self, ledger: &mut Ledger, id: SlotId) -> Result<Option<Completion>> {
-        if let Some(completion) = ledger.take(id) {
-            return Ok(Some(completion));
+        match self.ended(ledger, id) {
+            Some(completion) => Ok(Some(completion)),
+            None => ledger.live().map(|()| None),
         }
-        if let Source::Lane(lane, target) = self
-            && let Some(completion) = look(lane, *target)
-        {
+    }
+
+    fn ended(&self, ledger: &mut Ledger, id: SlotId) -> Option<Completion> {
+        ledger.take(id).or_else(|| {
+            let completion = self.look()?;
             // The daemon's result, still to come, is dropped.
             ledger.abandon(id);
-            return Ok(Some(completion));
+            Some(completion)
+        })
+    }
+
+    /// Whether its own lane shows that it has ended.
+    fn reached(&self) -> bool {
+        match self {
+            Source::Lane(lane, target) => {
+                lane.seen().is_some_and(|seen| lane.width().reached(seen, *target))
+            }
+            Source::Fd(_) => false,
         }
-        ledger.live().map(|()| None)
+    }
+
+    /// The completion that its own lane shows.
+    fn look(&self) -> Option<Completion> {
+        match self {
+            Source::Lane(lane, target) => look(lane, *target),
+            Source::Fd(_) => None,
+        }
     }
 }
 
@@ -259,7 +279,8 @@ impl Ticket {
             return Ok(Some(completion));
         }
         let State::Waiting(id) = self.state else { return Ok(self.completion().copied()) };
-        let ended = self.source.session().shared().block(&mut OneTicket(id), until)?;
+        let ended =
+            self.source.session().shared().block(&mut OneTicket(&self.source, id), until)?;
         Ok(self.note(ended))
     }
 
@@ -290,6 +311,11 @@ impl Ticket {
             at.cancel(id);
         }
         Ok(())
+    }
+
+    /// Whether its own lane shows that it has ended.
+    pub(super) fn has_landed(&self) -> bool {
+        self.slot().is_some() && self.source.reached()
     }
 
     /// The slot of a ticket that is outstanding.
@@ -351,21 +377,25 @@ impl fmt::Debug for Ticket {
 }
 
 /// One ticket's end.
-struct OneTicket(SlotId);
+struct OneTicket<'a>(&'a Source, SlotId);
 
-impl Goal for OneTicket {
+impl Goal for OneTicket<'_> {
     type Out = Completion;
 
     fn ready(&mut self, ledger: &mut Ledger) -> Option<Completion> {
-        ledger.take(self.0)
+        self.0.ended(ledger, self.1)
     }
 
     fn watch(&self, ledger: &mut Ledger, _: u64, me: &Thread) {
-        ledger.watch(self.0, Waiter::Thread(me.clone()));
+        ledger.watch(self.1, Waiter::Thread(me.clone()));
     }
 
     fn unwatch(&self, ledger: &mut Ledger, _: u64) {
-        ledger.unwatch(self.0);
+        ledger.unwatch(self.1);
+    }
+
+    fn landed(&self) -> bool {
+        self.0.reached()
     }
 }
 

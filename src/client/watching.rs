@@ -3,6 +3,7 @@
 use super::ledger::Ledger;
 use super::slots::SlotId;
 use super::waiter::Waiter;
+use crate::core::time::MonoNs;
 use crate::proto::layout::armed;
 use crate::shm::region::{ReadWrite, Region};
 
@@ -68,6 +69,14 @@ impl Ledger {
         self.armed |= how;
         let seen = self.results.arm(self.armed);
         (!self.results.ready()).then(|| Tail { rings: self.rings.clone(), seen })
+    }
+
+    /// Until when a completion is awaited any moment, if it is; answered once. Look here after
+    /// [`Ledger::arm`].
+    pub(super) fn imminent(&mut self, now: MonoNs) -> Option<MonoNs> {
+        let until = MonoNs(self.results.announced());
+        let news = std::mem::replace(&mut self.imminent, until) != until;
+        (news && now < until).then_some(until)
     }
 
     /// Whether the daemon was asked to tell by these means.

@@ -148,6 +148,10 @@ pub struct Counters {
     pub syscalls: u64,
     /// Nanoseconds of CPU that FILL has burnt.
     pub cpu_ns: u64,
+    /// Nanoseconds for which idle CPUs were kept awake.
+    pub awake_ns: u64,
+    /// Requests made and taken back for that.
+    pub awake_writes: u64,
 }
 
 /// From FILL.

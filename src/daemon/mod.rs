@@ -13,5 +13,6 @@ pub mod memory;
 mod serve;
 pub mod store;
 pub mod trial;
+mod wakes;
 
 pub use serve::serve;

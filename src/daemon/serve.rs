@@ -11,10 +11,10 @@ use super::allow::Allow;
 use super::command::{self, FillEnd};
 use super::config::{Config, Cpu};
 use super::desk::{Desk, Setup};
-use super::fill::Fill;
+use super::fill::{Awake, Fill};
 use super::listen::Listener;
 use super::store::{Inherited, Store};
-use super::{log, trial};
+use super::{log, trial, wakes};
 use crate::core::error::{Error, ErrorCode, Result};
 use crate::core::kind::Resolved;
 use crate::core::time::DurNs;
@@ -41,6 +41,7 @@ pub fn serve(config: Config) -> Result<()> {
     warnings.extend(executor.warning().into_iter().chain(kinds::exposed(executor.running)));
     let mut bell = bell_kind(config.daemon.bell, &executor, &mut warnings);
     let cpu = fill_cpu(config.daemon.cpu)?;
+    let awake = wakes::begin(config.park.pm_qos, cpu, &mut warnings);
     let (allow, unknown) = Allow::resolve(&config.allow);
     warnings.extend(unknown);
     let inherited = Inherited::take()?;
@@ -72,7 +73,7 @@ pub fn serve(config: Config) -> Result<()> {
         config,
     };
     let words = kinds::watches_words(executor.running);
-    let fill = FillSetup { words, config: engine, cpu, end: fill_end, page };
+    let fill = FillSetup { words, awake, config: engine, cpu, end: fill_end, page };
     let desk = Desk::new(setup)?;
     let thread = start_fill(&executor, fill)?;
     tracing::info!(executor = executor_label, ?bell, cpu, "serving");
@@ -130,6 +131,7 @@ fn begin_status(
 /// What FILL is started with.
 struct FillSetup {
     words: bool,
+    awake: Awake,
     config: engine::Config,
     cpu: Option<u32>,
     end: FillEnd,
@@ -225,11 +227,11 @@ fn fill<H: FillHost>(
     setup: FillSetup,
     ready: SyncSender<Result<()>>,
 ) {
-    let FillSetup { words, config, cpu, end, page } = setup;
+    let FillSetup { words, awake, config, cpu, end, page } = setup;
     let made = cpu.map_or(Ok(()), affinity::pin_current).and_then(|()| host());
     // 1 ns: the parks are short, and the kernel's 50 us of slack would be their half.
     let _ = NonZeroU64::new(1).map(clock::set_timer_slack);
-    let made = made.and_then(|host| Fill::new(host, words, config, end, page));
+    let made = made.and_then(|host| Fill::new(host, words, config, awake, end, page));
     match made {
         Ok(fill) => {
             let _ = ready.send(Ok(()));

@@ -26,6 +26,7 @@ pub struct Shared {
     pub result_tail: Cell<u32>,
     pub result_head: Cell<u32>,
     pub armed: Cell<u32>,
+    pub announced: Cell<u64>,
     /// By lane: whose word it shows.
     pub borrowed: RefCell<BTreeMap<u32, (Rc<Shared>, u32)>>,
 }
@@ -106,6 +107,9 @@ impl Ports for Rc<Shared> {
     }
     fn publish_tail(&self, tail: u32) {
         self.result_tail.set(tail);
+    }
+    fn announce(&self, until_ns: u64) {
+        self.announced.set(until_ns);
     }
     fn armed(&self) -> u32 {
         self.armed.get()

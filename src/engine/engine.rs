@@ -8,6 +8,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use super::account::Accounts;
+use super::ahead::Ahead;
 use super::config::Config;
 use super::heap::{Heap, Link, Links};
 use super::lane::Mode;
@@ -51,7 +52,9 @@ pub struct Engine<P: Ports> {
     accounts: Accounts,
     pub(super) shares: Shares,
     sharers: u32,
-    lead: DurNs,
+    pub(super) lead: DurNs,
+    pub(super) ahead: Ahead,
+    pub(super) imminent: u32,
     stats: Stats,
 }
 
@@ -85,6 +88,8 @@ impl<P: Ports> Engine<P> {
             shares: Shares::default(),
             sharers: 0,
             lead: DurNs::ZERO,
+            ahead: Ahead::default(),
+            imminent: 0,
             stats: Stats::default(),
         }
     }
@@ -155,6 +160,8 @@ impl<P: Ports> Engine<P> {
             now,
             config: &self.config,
             lead: self.lead,
+            ahead: self.ahead,
+            imminent: &mut self.imminent,
             effects: &mut self.effects,
             stats: &mut self.stats,
             accounts: &mut self.accounts,
@@ -344,12 +351,6 @@ impl<P: Ports> Engine<P> {
                 break;
             }
         }
-    }
-
-    /// Sets how much later than asked for the caller wakes from a sleep: predicted sleeps that
-    /// begin from now on end so much earlier.
-    pub fn set_lead(&mut self, lead: DurNs) {
-        self.lead = lead;
     }
 
     /// Whether any lane is to be looked at in the next turn, without sleeping.

@@ -74,6 +74,90 @@ fn a_learned_wait_sleeps_then_looks_hot() {
     assert!(!bench.engine.is_hot());
 }
 
+const AHEAD: Ahead = Ahead { by: DurNs::from_us(80), keeps_awake: true };
+
+/// Has the point learn that its work takes a millisecond, and sends the next ticket off.
+fn foreseen(bench: &mut Bench) -> u64 {
+    let first = bench.shared.words.borrow()[0] + 1;
+    for n in first..first + 9 {
+        bench.submit(word(n, n));
+        bench.wait(1000);
+        bench.shared.store(0, n);
+        bench.wait(60);
+    }
+    bench.submit(word(first + 9, first + 9));
+    first + 9
+}
+
+#[test]
+fn a_client_is_woken_early_once_and_looks_until_the_window_ends() {
+    for keeps_awake in [false, true] {
+        let mut bench = bench_with(&format!("{PLAN},wake=early"));
+        bench.engine.set_ahead(Ahead { keeps_awake, ..AHEAD });
+        let target = foreseen(&mut bench);
+        bench.shared.armed.set(armed::word(9, armed::TAIL));
+        bench.shared.announced.set(0);
+        let opens = bench.engine.next_due();
+        bench.pass(opens.since(bench.now).as_us() + 1);
+        assert_eq!(bench.turn(), [Effect::WakeTail { slot: 0 }]);
+        assert!(!bench.engine.is_imminent(), "its CPU is awake already");
+        let window_ends = bench.engine.next_due() + bench.config.spin;
+        assert_eq!(bench.shared.announced.get(), window_ends.0);
+        assert_eq!(bench.turn(), [], "once");
+        // It is told of the completion all the same.
+        bench.pass(81);
+        bench.shared.store(0, target);
+        assert_eq!(bench.turn(), [Effect::WakeTail { slot: 0 }]);
+        assert_eq!((bench.engine.stats().early_wakes, bench.shared.read().len()), (1, 1));
+    }
+}
+
+#[test]
+fn who_cannot_look_itself_finds_its_cpu_awake() {
+    let mut bench = bench_with(&format!("{PLAN},wake=early"));
+    bench.engine.set_ahead(AHEAD);
+    foreseen(&mut bench);
+    bench.shared.armed.set(armed::word(9, armed::NOTIFY));
+    bench.pass(bench.engine.next_due().since(bench.now).as_us() + 1);
+    assert_eq!(bench.turn(), []);
+    assert!(bench.engine.is_imminent());
+}
+
+#[test]
+fn a_foreseen_completion_is_imminent_until_it_was_told() {
+    let mut bench = bench_with(PLAN);
+    bench.engine.set_ahead(AHEAD);
+    foreseen(&mut bench);
+    assert!(!bench.engine.is_imminent());
+    let submitted = bench.now;
+    let opens = bench.engine.next_due().since(submitted);
+    assert!((DurNs::from_us(720)..DurNs::from_us(820)).contains(&opens), "{opens:?}");
+    bench.pass(opens.as_us() + 1);
+    bench.turn();
+    assert!(bench.engine.is_imminent() && !bench.engine.is_hot(), "it sleeps on");
+    let sleeps = bench.engine.next_due().since(submitted).0 - opens.0;
+    assert_eq!(sleeps, 80_000);
+    bench.pass(81);
+    bench.turn();
+    assert!(bench.engine.is_imminent() && bench.engine.is_hot());
+    bench.shared.store(0, 10);
+    bench.turn();
+    assert!(!bench.engine.is_imminent(), "told");
+    // One that does not come is not imminent for ever.
+    bench.submit(word(11, 11));
+    bench.wait(5000);
+    assert!(!bench.engine.is_imminent());
+    // One whose session goes is not either.
+    bench.shared.store(0, 11);
+    bench.wait(200);
+    bench.submit(word(12, 12));
+    bench.pass(bench.engine.next_due().since(bench.now).as_us() + 1);
+    bench.turn();
+    assert!(bench.engine.is_imminent());
+    bench.engine.detach(0, bench.now);
+    assert!(!bench.engine.is_imminent());
+}
+
 #[test]
 fn a_late_wake_is_late() {
     let mut bench = bench_with(PLAN);

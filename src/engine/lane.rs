@@ -105,6 +105,10 @@ pub struct Lane {
     pub may_look: MonoNs,
     /// When hot looking ends.
     pub hot_until: MonoNs,
+    /// When the predicted sleep of a cold lane ends.
+    pub sleep_until: MonoNs,
+    /// Whether its completion is expected so soon that CPUs should be awake.
+    pub imminent: bool,
     /// When the head was last looked at and its number not reached.
     pub not_yet: MonoNs,
     /// When a ticket of this lane last completed: the middle of the time between the look that
@@ -146,6 +150,8 @@ impl Lane {
             due: MonoNs::MAX,
             may_look: MonoNs::MAX,
             hot_until: MonoNs(0),
+            sleep_until: MonoNs(0),
+            imminent: false,
             not_yet: MonoNs(0),
             last_done: MonoNs(0),
             last_done_min: MonoNs(0),

@@ -5,6 +5,7 @@
 //! lane or a plan is made. `tests/sim` and the daemon's FILL thread drive the same code.
 
 mod account;
+mod ahead;
 #[cfg(test)]
 mod bench_tests;
 mod budget;
@@ -25,6 +26,7 @@ pub mod table;
 mod tickets;
 mod waits;
 
+pub use ahead::Ahead;
 pub use config::Config;
 pub use engine::{Engine, Refusal};
 pub use ports::{Effect, Ports};

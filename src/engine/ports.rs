@@ -43,6 +43,9 @@ pub trait Ports {
     /// Moves the result ring's tail: a client that parks is told by it.
     fn publish_tail(&self, tail: u32);
 
+    /// Says that a completion is awaited any moment, until `until_ns` of the client's clock.
+    fn announce(&self, until_ns: u64);
+
     /// How the client wants to be told (`proto::layout::armed`).
     fn armed(&self) -> u32;
 }

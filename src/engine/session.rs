@@ -8,6 +8,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::account::Accounts;
+use super::ahead::Ahead;
 use super::budget::Budget;
 use super::config::Config;
 use super::heap::{Heap, Link, Links};
@@ -38,6 +39,10 @@ pub struct Context<'a> {
     pub config: &'a Config,
     /// How much later than asked for the caller wakes.
     pub lead: DurNs,
+    /// What is done ahead of a foreseen completion.
+    pub ahead: Ahead,
+    /// Lanes whose completion is imminent.
+    pub imminent: &'a mut u32,
     pub effects: &'a mut Vec<Effect>,
     pub stats: &'a mut Stats,
     pub accounts: &'a mut Accounts,
@@ -361,6 +366,9 @@ impl<P: Ports> Session<P> {
     pub fn detach(&mut self, cx: &mut Context<'_>) {
         if !self.waiting.is_empty() {
             *cx.sharers -= 1;
+        }
+        for lane in 0..self.lanes.len() as u32 {
+            self.set_imminent(cx, lane, false);
         }
         cx.accounts.close(self.account, self.tickets.outstanding());
         self.close_shares(cx);

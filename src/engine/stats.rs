@@ -22,6 +22,8 @@ pub struct Stats {
     pub hot_refused: u64,
     /// Wakes of a waiter on the tail.
     pub tail_wakes: u64,
+    /// Of these, those that came before their completion (`wake=early`).
+    pub early_wakes: u64,
     /// Writes to the notify descriptor.
     pub notifies: u64,
     /// Sessions closed for breaking a rule.

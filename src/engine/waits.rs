@@ -85,6 +85,7 @@ impl<P: Ports> Session<P> {
 
     /// Prepares the wait of the ticket that is first on the lane now; `false` when none waits.
     fn set_head(&mut self, cx: &mut Context<'_>, lane: u32) -> bool {
+        self.set_imminent(cx, lane, false);
         let Some(at) = self.lanes[lane as usize].order.first() else {
             self.set_mode(lane, Mode::Idle, MonoNs::MAX);
             self.leave_waiting(cx, lane);
@@ -117,7 +118,7 @@ impl<P: Ports> Session<P> {
                     event = Event::Queried(seen.is_some());
                 }
                 Action::Arm => event = Event::Armed,
-                Action::SleepUntil(until) => return self.set_mode(lane, Mode::Cold, until),
+                Action::SleepUntil(until) => return self.sleep(cx, lane, until),
                 Action::ParkUntil(until) => return self.park(cx, lane, until),
                 Action::Poll { .. } => return self.poll(cx, lane),
                 Action::Block { .. } => {
@@ -149,6 +150,7 @@ impl<P: Ports> Session<P> {
         if inside && self.may_be_hot(cx, lane) {
             self.go_hot(cx, lane, hot_until);
         } else {
+            self.set_imminent(cx, lane, false);
             // What is left of the window is not tried again: going from hot to asleep and back
             // costs more than it finds.
             self.lanes[lane as usize].hot_until = cx.now;
@@ -231,6 +233,11 @@ impl<P: Ports> Session<P> {
             let entry = &mut self.lanes[lane as usize];
             if entry.may_look > cx.now {
                 break;
+            }
+            if entry.mode == Mode::Cold && entry.sleep_until > cx.now {
+                let until = entry.sleep_until;
+                self.sleep(cx, lane, until);
+                continue;
             }
             cx.stats.due_looks += 1;
             let event = match entry.mode {

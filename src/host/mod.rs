@@ -32,6 +32,8 @@ pub mod inherited;
 pub mod kinds;
 #[cfg(target_os = "linux")]
 pub mod naive;
+#[cfg(target_os = "linux")]
+pub mod pm_qos;
 #[cfg(all(target_os = "linux", feature = "tokio"))]
 pub mod polled_fd;
 #[cfg(target_os = "linux")]
@@ -41,4 +43,5 @@ pub mod std_host;
 pub mod tokio_host;
 #[cfg(target_os = "linux")]
 pub mod uring;
+pub mod wake_lead;
 pub mod wordpark;

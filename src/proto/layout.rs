@@ -55,6 +55,9 @@ pub mod rings {
     pub const GENERATION: usize = 268;
     /// Written by the daemon before `STATE` becomes closed: the error code of the close.
     pub const CLOSE_CODE: usize = 272;
+    /// Written by the daemon: until when a completion is awaited any moment, in nanoseconds of the
+    /// client's CLOCK_MONOTONIC (u64); 0 before the first. Of tickets whose plan says `wake=early`.
+    pub const IMMINENT_UNTIL: usize = 280;
     /// Where the submission ring begins.
     pub const SUBMIT_RING: usize = PAGE_BYTES;
 
@@ -198,7 +201,7 @@ pub enum BellKind {
 
 const _: () = assert!(rings::bytes(RING_ENTRIES_MAX, RING_ENTRIES_MAX).is_multiple_of(PAGE_BYTES));
 const _: () = assert!(rings::SUBMIT_TAIL / 128 != rings::SUBMIT_HEAD / 128);
-const _: () = assert!(rings::CLOSE_CODE + 4 <= PAGE_BYTES);
+const _: () = assert!(rings::IMMINENT_UNTIL + 8 <= PAGE_BYTES);
 const _: () = assert!(size_of::<AreaHeader>() <= rings::SUBMIT_TAIL);
 const _: () = assert!(lanes::bell(lanes::BELLS - 1) + 4 <= lanes::LANES);
 const _: () = assert!(lanes::bell(1) / 128 != lanes::bell(0) / 128);

@@ -84,6 +84,14 @@ impl<M: WriteWords> ResultProducer<M> {
         self.memory.load32(rings::ARMED)
     }
 
+    /// Says that a completion is awaited any moment, until `until_ns` of the client's clock. To
+    /// wake whom it concerns look at [`ResultProducer::armed`] next.
+    pub fn announce(&self, until_ns: u64) {
+        self.memory.store64(rings::IMMINENT_UNTIL, until_ns);
+        // Meets the client's fence in `arm`: it sees this, or we see that it is armed.
+        fence(Ordering::SeqCst);
+    }
+
     /// Address of the futex word to wake: the tail.
     pub fn tail_address(&self) -> usize {
         self.memory.address(rings::RESULT_TAIL)
@@ -147,6 +155,12 @@ impl<M: WriteWords> ResultConsumer<M> {
         // without the last look seeing that result.
         fence(Ordering::Acquire);
         tail
+    }
+
+    /// Until when a completion is awaited any moment, in nanoseconds of CLOCK_MONOTONIC; 0 before
+    /// the first time. Look at it after [`ResultConsumer::arm`], and after each wake.
+    pub fn announced(&self) -> u64 {
+        self.memory.load64(rings::IMMINENT_UNTIL)
     }
 
     /// Takes the request of [`ResultConsumer::arm`] back; a wake may come all the same.

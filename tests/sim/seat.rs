@@ -226,6 +226,9 @@ impl Ports for View {
         self.results.publish(tail);
         self.seat.book.borrow_mut().published(tail);
     }
+    fn announce(&self, until_ns: u64) {
+        self.results.announce(until_ns);
+    }
     fn armed(&self) -> u32 {
         self.results.armed()
     }

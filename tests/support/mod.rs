@@ -5,6 +5,7 @@
 //! the [`Executor`] and is run once for each by [`for_each_executor!`](crate::for_each_executor).
 //! Nothing here sleeps for a time and hopes: what is waited for is looked at, within [`PATIENCE`].
 
+pub mod device;
 pub mod raw;
 pub mod user;
 

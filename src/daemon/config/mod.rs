@@ -101,8 +101,18 @@ pub struct Park {
 /// When the daemon asks a CPU to stay out of its idle states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PmQos {
+    /// Around each foreseen completion.
+    Hot,
+    /// For as long as the daemon runs.
+    Always,
     /// Never.
     Never,
+}
+
+impl PmQos {
+    /// Every setting with its name in the file.
+    pub const ALL: &'static [(&'static str, PmQos)] =
+        &[("hot", PmQos::Hot), ("always", PmQos::Always), ("never", PmQos::Never)];
 }
 
 /// `[predict]`: how the end of a wait is foreseen.

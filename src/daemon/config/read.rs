@@ -102,7 +102,7 @@ fn park(mut table: Table<'_, '_>) -> Park {
     let spin_us = table.integer("spin_us", defaults::SPIN_US_BOUND, MICROS);
     let spin_budget_percent =
         table.integer("spin_budget_percent", defaults::SPIN_BUDGET_PERCENT_BOUND, PERCENT);
-    let pm_qos = table.choice("pm_qos", &[("never", PmQos::Never)]);
+    let pm_qos = table.choice("pm_qos", PmQos::ALL);
     table.finish();
     let park_us = park_us.unwrap_or(
         backstop_us.map_or(defaults::PARK_US, |backstop_us| backstop_us.min(defaults::PARK_US)),
@@ -112,7 +112,7 @@ fn park(mut table: Table<'_, '_>) -> Park {
         backstop_us: backstop_us.unwrap_or(defaults::BACKSTOP_US.max(park_us)),
         spin_us: spin_us.unwrap_or(defaults::SPIN_US),
         spin_budget_percent: spin_budget_percent.unwrap_or(defaults::SPIN_BUDGET_PERCENT),
-        pm_qos: pm_qos.unwrap_or(PmQos::Never),
+        pm_qos: pm_qos.unwrap_or(PmQos::Hot),
     }
 }
 

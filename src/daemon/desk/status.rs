@@ -46,6 +46,8 @@ impl Desk {
                 "turns": counters.turns,
                 "syscalls": counters.syscalls,
                 "cpu_ns": counters.cpu_ns,
+                "awake_ns": counters.awake_ns,
+                "awake_writes": counters.awake_writes,
             },
             "session_list": self.session_list(counters),
             "warnings": warnings,
@@ -102,6 +104,7 @@ fn stats(stats: &Stats) -> Value {
         "hot_ns": stats.hot_ns,
         "hot_refused": stats.hot_refused,
         "futex_wakes": stats.tail_wakes,
+        "early_wakes": stats.early_wakes,
         "eventfd_wakes": stats.notifies,
         "closes": stats.closes,
     })

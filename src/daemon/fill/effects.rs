@@ -7,6 +7,7 @@ use super::Fill;
 use super::token::{Named, Who};
 use crate::daemon::command::Reply;
 use crate::engine::Effect;
+use crate::host::clock;
 use crate::host::fds::{self, FdKind};
 use crate::host::fill::{FillHost, HostEvent, Watch};
 
@@ -14,8 +15,22 @@ impl<H: FillHost> Fill<H> {
     /// Does the engine's effects. Wakes leave at once: whoever is woken should not wait for what
     /// FILL does before it sleeps.
     pub(super) fn effects(&mut self) -> io::Result<()> {
+        self.effects.extend(self.engine.effects());
+        // One wake alone, of a CPU that was kept awake, is looked at for what it costs.
+        let alone = matches!(self.effects[..], [Effect::WakeTail { .. }]);
+        let from = (alone && self.awake.holds()).then(clock::now);
+        if self.do_effects()? {
+            self.host.flush()?;
+        }
+        if let Some(from) = from {
+            self.awake.woke(clock::now().since(from));
+        }
+        Ok(())
+    }
+
+    /// Does them; `true` when one was to wake somebody.
+    fn do_effects(&mut self) -> io::Result<bool> {
         let Fill { host, engine, seats, end, effects, .. } = self;
-        effects.extend(engine.effects());
         let mut wakes = false;
         for effect in effects.drain(..) {
             match effect {
@@ -57,7 +72,7 @@ impl<H: FillHost> Fill<H> {
                 }
             }
         }
-        if wakes { host.flush() } else { Ok(()) }
+        Ok(wakes)
     }
 
     /// Acts on a host event.

@@ -11,10 +11,12 @@
 //! neither logs nor allocates on the way from a store to its result, and blocks nowhere but in
 //! `FillHost::idle`.
 
+mod awake;
 mod bells;
 mod doorbell;
 mod draining;
 mod effects;
+mod lead;
 mod overshoot;
 mod requests;
 mod seats;
@@ -25,6 +27,7 @@ use std::cell::RefCell;
 use std::io;
 use std::os::fd::AsRawFd;
 
+pub use self::awake::{Awake, Measured};
 use self::bells::Owed;
 use self::draining::Draining;
 use self::overshoot::Overshoot;
@@ -73,6 +76,7 @@ pub struct Fill<H: FillHost> {
     effects: Vec<Effect>,
     park: DurNs,
     overshoot: Overshoot,
+    awake: Awake,
     draining: Draining,
     /// Between two hot turns.
     word_park: WordPark,
@@ -91,6 +95,7 @@ impl<H: FillHost> Fill<H> {
         host: H,
         words: bool,
         config: Config,
+        awake: Awake,
         end: FillEnd,
         status: StatusPage<Region<ReadWrite>>,
     ) -> Result<Fill<H>, Error> {
@@ -98,6 +103,7 @@ impl<H: FillHost> Fill<H> {
             host,
             park: config.park,
             overshoot: Overshoot::default(),
+            awake,
             draining: Draining::default(),
             word_park: WordPark::detect(),
             engine: Engine::new(config, SESSIONS_MAX as u16),
@@ -180,6 +186,7 @@ impl<H: FillHost> Fill<H> {
         self.engine.publish(self.now);
         self.effects()?;
         drained.into_iter().for_each(|reply| self.end.reply(reply));
+        self.keep_awake()?;
         self.recovered();
         let rung = self.read_published();
         if more_tasks || rung || self.more_commands || self.engine.is_hot() {
@@ -187,6 +194,17 @@ impl<H: FillHost> Fill<H> {
         } else {
             self.sleep()
         }
+    }
+
+    /// Keeps CPUs awake while a completion is imminent, and until its wakes have left.
+    fn keep_awake(&mut self) -> io::Result<()> {
+        let imminent = self.engine.is_imminent();
+        if self.awake.holds() && !imminent {
+            self.host.flush()?;
+        }
+        self.awake.hold(imminent, self.now);
+        self.engine.set_ahead(self.awake.ahead());
+        Ok(())
     }
 
     /// Looks at the bells of sessions that were just given results; `true` when one moved. A

@@ -288,6 +288,7 @@ impl<H: FillHost> Fill<H> {
         // What was sent without a wake counts as well.
         self.take_submissions();
         let by_slot = self.seats.taken().iter();
+        let (awake_ns, awake_writes) = self.awake.counters(self.now);
         Answer::Counters(Box::new(Counters {
             stats: *self.engine.stats(),
             outstanding: self.engine.outstanding(),
@@ -295,6 +296,8 @@ impl<H: FillHost> Fill<H> {
             turns: self.turns,
             syscalls: self.host.syscalls(),
             cpu_ns: clock::thread_cpu().0,
+            awake_ns,
+            awake_writes,
         }))
     }
 }
