@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::time::Instant;
 
 use clap::{Parser, Subcommand};
 use parkd::core::error::Result;
@@ -33,10 +34,12 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    let begun = Instant::now();
     match run(Cli::parse()) {
         Ok(status) => status,
         Err(error) => {
             eprintln!("{}", cli::last_words(&error));
+            cli::linger(begun.elapsed());
             ExitCode::from(cli::exit_status(&error))
         }
     }

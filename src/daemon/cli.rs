@@ -3,12 +3,17 @@
 //! An exit status is 0 for done, 2 for a wrong configuration (as for a wrong command line), 1 for
 //! everything else.
 
+use std::env;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::Args;
 
 use crate::core::error::{Error, ErrorCode, Result};
 use crate::daemon::config::{Config, defaults};
+
+/// A life that a service manager starts anew at once, and that failed, lasts so long at least.
+const LASTS_MIN: Duration = Duration::from_secs(1);
 
 /// What `parkd serve` takes.
 #[derive(Args, Clone, Debug)]
@@ -76,6 +81,16 @@ pub fn exit_status(error: &Error) -> u8 {
         ErrorCode::ConfigInvalid | ErrorCode::ConfigUnreadable => 2,
         _ => 1,
     }
+}
+
+/// Waits, in a life that failed after it had `lasted` so long, until its end is no haste: the units
+/// have systemd start the next one at once, and what keeps one from starting may stay a while.
+pub fn linger(lasted: Duration) {
+    std::thread::sleep(time_to_linger(lasted, env::var_os("NOTIFY_SOCKET").is_some()));
+}
+
+fn time_to_linger(lasted: Duration, managed: bool) -> Duration {
+    if managed { LASTS_MIN.saturating_sub(lasted) } else { Duration::ZERO }
 }
 
 #[cfg(test)]

@@ -54,3 +54,12 @@ fn last_words_name_the_code_and_the_remedy() {
     let words = last_words(&error);
     assert!(words.starts_with("f:1:2: k: found: allowed\nparkd: ConfigInvalid (51): "), "{words}");
 }
+
+#[test]
+fn only_a_short_life_under_a_service_manager_lingers() {
+    let second = Duration::from_secs(1);
+    assert_eq!(time_to_linger(Duration::ZERO, true), second);
+    assert_eq!(time_to_linger(Duration::from_millis(400), true), Duration::from_millis(600));
+    assert_eq!(time_to_linger(2 * second, true), Duration::ZERO);
+    assert_eq!(time_to_linger(Duration::ZERO, false), Duration::ZERO);
+}
