@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::core::error::{Error, ErrorCode, Result};
+use crate::core::error::{Blame, Error, ErrorCode, Result};
 use crate::core::time::{DurNs, MonoNs};
 use crate::host::clock;
 use crate::proto::VERSIONS;
@@ -16,11 +16,10 @@ use crate::proto::layout::BellKind;
 use crate::proto::message::{Hello, Opcode, Role, Welcome, encode};
 use crate::shm::area;
 
-use super::reconnect::may_pass;
 use super::session::Session;
 use super::shared::{Arrived, Fds, Shared};
 use super::socket_path::socket_path;
-use super::wire::{Fault, Wire};
+use super::wire::{Fault, Gone, Wire};
 
 /// How long a daemon may take for its WELCOME: longer than it waits for a HELLO, and than a
 /// restart takes.
@@ -137,8 +136,8 @@ impl SessionBuilder {
     ///
     /// # Errors
     /// `SocketUnavailable` where nobody listens there; the daemon's refusals: `PermissionDenied`,
-    /// `QuotaExceeded`, `LimitExceeded`, `VersionMismatch`; `SessionMemory` where what it sent
-    /// makes no sense.
+    /// `QuotaExceeded`, `LimitExceeded`, `RateExceeded`, `VersionMismatch`; `SessionMemory` where
+    /// what it sent makes no sense.
     pub fn connect_to(&self, path: &Path) -> Result<Session> {
         let way = Way { path: Some(path.to_owned()), patience: self.patience };
         let until = clock::now() + self.patience;
@@ -148,11 +147,12 @@ impl SessionBuilder {
                 Ok(session) => return Ok(session),
                 Err(fault) => fault,
             };
-            let ended = matches!(fault, Fault::Gone(_));
+            let ended = matches!(&fault, Fault::Gone(gone) if ends_in_passing(gone));
             let error = fault.into_refusal();
-            if !ended || !may_pass(&error) || clock::now() >= until {
+            if !ended || clock::now() >= until {
                 return Err(error);
             }
+            std::thread::sleep(RETRY);
             wire = loop {
                 // Whoever was there a moment ago has to come back.
                 match way.follow() {
@@ -179,6 +179,16 @@ impl SessionBuilder {
         let arrived = arrive(&wire, &hello, &[], clock::now() + WELCOME_TIMEOUT)?;
         Ok(Session::over(Shared::new(wire, arrived, way.clone(), self.look_at_socket)?))
     }
+}
+
+/// Whether a daemon that hung up during the greeting has ended itself, as one does that is started
+/// anew. One that says that it is the greeter's doing has answered.
+fn ends_in_passing(gone: &Gone) -> bool {
+    gone.farewell().is_none_or(|refusal| match refusal.code {
+        // Others that greeted took its place.
+        Some(ErrorCode::HelloTimeout) => true,
+        code => code.is_some_and(|code| code.blame() == Blame::Daemon),
+    })
 }
 
 /// Says HELLO in a session's name and takes what WELCOME brings.

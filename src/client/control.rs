@@ -13,6 +13,18 @@ use super::wire::Wire;
 /// How much longer than tickets have time the answer to DRAIN may take.
 const DRAIN_GRACE: Duration = Duration::from_secs(10);
 
+/// A time for DRAIN, as it goes over the wire: whole milliseconds.
+///
+/// # Errors
+/// `InvalidArgument` where it is too long.
+pub(crate) fn drain_ms(timeout: Duration) -> Result<u32> {
+    u32::try_from(timeout.as_millis()).map_err(|_| {
+        let most = Duration::from_millis(u32::MAX.into());
+        let text = format!("drain: {timeout:?} for the tickets that are left, 0..={most:?}");
+        Error::new(ErrorCode::InvalidArgument, text)
+    })
+}
+
 /// A control session: it has no session memory and no tickets.
 pub struct Control {
     wire: Wire,
@@ -51,14 +63,15 @@ impl Control {
     }
 
     /// Has the daemon take no new sessions and tickets. Returns once no ticket is outstanding; what
-    /// has not finished within `timeout`, 49 days at most, is then ended with `ShuttingDown`. The
-    /// daemon stays up, drained, until it is stopped.
+    /// has not finished within `timeout` is then ended with `ShuttingDown`. The daemon stays up,
+    /// drained, until it is stopped.
     ///
     /// # Errors
+    /// `InvalidArgument` for a `timeout` past 4,294,967.295 seconds, which is 49 days;
     /// `NotOperator` for a user that is neither root nor the daemon's; `Disconnected` where the
     /// daemon was stopped meanwhile, or does not answer.
     pub fn drain(&self, timeout: Duration) -> Result<Drained> {
-        let timeout_ms = u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX);
+        let timeout_ms = drain_ms(timeout)?;
         let until = from_now(Duration::from_millis(timeout_ms.into()) + DRAIN_GRACE);
         let body = Drain { timeout_ms, reserved: 0 };
         self.wire.request(Opcode::Drain, &body, &[], Some(until))?.whole()

@@ -62,6 +62,7 @@ pub use capability::Capability;
 pub use completion::Completion;
 pub use connect::SessionBuilder;
 pub use control::Control;
+pub(crate) use control::drain_ms;
 pub use event_driver::EventDriver;
 pub use fd_ticket::FdTicketBuilder;
 pub use lane::Lane;

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::client::drain_ms;
+
 /// The configuration file as parkd ships it: every key with its default and what it does.
 pub const SHIPPED_CONFIG: &str = include_str!("../../config/parkd.toml");
 
@@ -69,8 +71,8 @@ pub struct WaitArgs {
 /// What `parkctl drain` takes.
 #[derive(Args, Clone, Debug)]
 pub struct DrainArgs {
-    /// After so many seconds (fractions count) end the tickets that are left
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "30")]
+    /// After so many seconds (fractions count; 4294967 at most) end the tickets that are left
+    #[arg(long, value_name = "SECONDS", value_parser = drain_seconds, default_value = "30")]
     pub timeout: Duration,
     /// Print one JSON object, and nothing else
     #[arg(long)]
@@ -80,6 +82,11 @@ pub struct DrainArgs {
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "a number of seconds, such as 0.5".to_owned())?;
     Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+}
+
+fn drain_seconds(text: &str) -> Result<Duration, String> {
+    let timeout = seconds(text)?;
+    drain_ms(timeout).map(|_| timeout).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

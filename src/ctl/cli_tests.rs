@@ -33,3 +33,23 @@ fn a_timeout_is_seconds_and_may_be_a_fraction() {
         assert_eq!(timeout(wrong), None, "{wrong}");
     }
 }
+
+#[test]
+fn a_drain_that_would_last_longer_than_can_be_said_is_refused() {
+    let timeout = |text: &str| {
+        let line = ["parkctl", "drain", "--timeout", text];
+        Cli::try_parse_from(line).map(|cli| match cli.command {
+            Command::Drain(args) => args.timeout,
+            other => panic!("{other:?}"),
+        })
+    };
+    let most = "4294967.295";
+    assert_eq!(timeout(most).unwrap(), Duration::from_millis(u32::MAX.into()));
+    let refused = timeout("1e9").unwrap_err();
+    assert_eq!(refused.exit_code(), 2);
+    let said = refused.to_string();
+    for part in ["InvalidArgument (", "1000000000s", "0..=4294967.295s"] {
+        assert!(said.contains(part), "{said}");
+    }
+    assert!(timeout("4294967.296").is_err());
+}

@@ -24,6 +24,7 @@ crate::for_each_executor! {
     who_looks_and_never_sleeps_finds_the_next_daemon,
     an_event_loop_of_ones_own_keeps_its_fds,
     a_daemon_told_to_end_ends_the_tickets_and_not_the_session,
+    a_rate_of_connections_is_waited_for_on_the_way_back_alone,
     nobody_comes_back,
 }
 
@@ -323,6 +324,34 @@ fn a_daemon_told_to_end_ends_the_tickets_and_not_the_session(executor: &Executor
     lane.store_and_ring(1);
     assert_eq!(end_of(new), Status::Done);
     assert_eq!(session.live(), Ok(()));
+}
+
+fn a_rate_of_connections_is_waited_for_on_the_way_back_alone(executor: &Executor) {
+    const SESSIONS: usize = 12;
+    let mut house = House::with(executor, "[limits]\nconnects_per_second = 5\n");
+    let builder = Session::builder().submit_entries(64).result_entries(64);
+    let mut refused = 0;
+    let sessions: Vec<Session> = std::iter::repeat_with(|| {
+        support::until("a connection", || match builder.connect_to(&house.daemon.socket()) {
+            Ok(session) => Some(session),
+            Err(error) => {
+                // Not what the socket's end would be.
+                assert_eq!(error.code, ErrorCode::RateExceeded, "{error}");
+                refused += 1;
+                None
+            }
+        })
+    })
+    .take(SESSIONS)
+    .collect();
+    assert!(refused > 0, "a first connection is told");
+    let lanes = sessions.iter().map(|session| session.lane().unwrap());
+    let lanes: Vec<Lane> = lanes.collect();
+    let tickets: Vec<_> = lanes.iter().map(|lane| lane.ticket(1).submit().unwrap()).collect();
+    house.restart();
+    lanes.iter().for_each(|lane| lane.store(1));
+    assert!(tickets.into_iter().all(|ticket| end_of(ticket) == Status::Done));
+    assert!(sessions.iter().all(|session| session.live() == Ok(())));
 }
 
 fn nobody_comes_back(executor: &Executor) {
