@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::idle;
 use crate::supervisor::{Kill, Supervisor, Unit};
-use crate::support::{Folder, PATIENCE};
+use crate::support::{EXECUTORS, Executor, Folder, PATIENCE};
 
 /// Something that starts the daemon anew, however it ends.
 pub trait Keeper {
@@ -41,12 +41,18 @@ pub fn store_is_empty(fds: impl Fn() -> usize) -> Option<String> {
 /// Fds of the store at most: far more than a run needs.
 const STORE_MAX: usize = 4096;
 
+/// The executor of this name, as a command line has it.
+pub fn executor(name: &str) -> Result<Executor, String> {
+    let found = EXECUTORS.into_iter().find(|executor| executor.name == name);
+    found.ok_or_else(|| EXECUTORS.map(|executor| executor.name).join(", "))
+}
+
 /// A supervisor of a real daemon: with an fd store, or without any word between the two.
-pub fn supervised(folder: &Arc<Folder>, store: bool, config: &str) -> Supervisor {
+pub fn supervised(folder: &Arc<Folder>, store: bool, executor: &Executor) -> Supervisor {
     let file = folder.file("parkd.toml");
-    let socket = folder.socket();
-    let head = format!("[daemon]\nsocket = {socket:?}\n");
-    std::fs::write(&file, head + config).expect("a configuration");
+    let (socket, name) = (folder.socket(), executor.name);
+    let config = format!("[daemon]\nsocket = {socket:?}\nexecutor = {name:?}\nstrict = true\n");
+    std::fs::write(&file, config).expect("a configuration");
     let file = file.to_str().expect("a path in UTF-8");
     let command = [env!("CARGO_BIN_EXE_parkd"), "serve", "--config", file];
     let command = command.map(str::to_owned).to_vec();

@@ -21,9 +21,7 @@ use load::counts::Counts;
 use load::idle;
 use serde::Serialize;
 use serde_json::Value;
-use support::{Daemon, Executor, GPU_REACTOR, IO_URING, NAIVE, raw, skipped};
-
-const EXECUTORS: [Executor; 3] = [IO_URING, GPU_REACTOR, NAIVE];
+use support::{Daemon, EXECUTORS, Executor, GPU_REACTOR, IO_URING, NAIVE, raw, skipped};
 
 /// Tickets of the short form, which every change has to pass on every executor.
 const SHORT: u64 = 10_000;

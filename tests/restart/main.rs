@@ -16,9 +16,10 @@ mod quarantine;
 use std::process::ExitCode;
 
 use clap::Args;
-use load::keeper::supervised;
+use load::keeper::{executor, supervised};
 use load::kills::Orders;
-use support::Folder;
+use quarantine::quarantine;
+use support::{Executor, Folder, GPU_REACTOR, IO_URING, NAIVE};
 
 /// Kills of the short form, which every change has to pass.
 const SHORT: u32 = 20;
@@ -31,20 +32,35 @@ struct Run {
     /// Run the daemon without an fd store: clients connect again.
     #[arg(long)]
     no_fd_store: bool,
+    /// What drives the daemon.
+    #[arg(long, value_parser = executor, default_value = IO_URING.name)]
+    executor: Executor,
 }
 
 fn main() -> ExitCode {
-    let quarantined = quarantine::a_session_that_kills_its_daemon_twice_is_quarantined;
     load::program(
-        |run: &Run| run.orders.run(&supervised(&Folder::new(), !run.no_fd_store, "")),
+        |run: &Run| {
+            let keeper = supervised(&Folder::new(), !run.no_fd_store, &run.executor);
+            run.orders.run(&keeper)
+        },
         vec![
-            ("a_session_that_kills_its_daemon_twice_is_quarantined", quarantined),
-            ("kills_with_an_fd_store_are_a_pause", || pass(true)),
-            ("kills_without_an_fd_store_are_a_pause", || pass(false)),
+            ("quarantine_by_io_uring", || support::run(&IO_URING, quarantine)),
+            ("quarantine_by_gpu_reactor", || support::run(&GPU_REACTOR, quarantine)),
+            ("quarantine_by_naive", || support::run(&NAIVE, quarantine)),
+            ("kills_with_an_fd_store_by_io_uring", || support::run(&IO_URING, stored)),
+            ("kills_with_an_fd_store_by_gpu_reactor", || support::run(&GPU_REACTOR, stored)),
+            ("kills_with_an_fd_store_by_naive", || support::run(&NAIVE, stored)),
+            ("kills_without_an_fd_store_by_io_uring", || support::run(&IO_URING, unstored)),
+            ("kills_without_an_fd_store_by_gpu_reactor", || support::run(&GPU_REACTOR, unstored)),
+            ("kills_without_an_fd_store_by_naive", || support::run(&NAIVE, unstored)),
         ],
     )
 }
 
-fn pass(store: bool) {
-    Orders::new(SHORT).pass(&supervised(&Folder::new(), store, ""));
+fn stored(executor: &Executor) {
+    Orders::new(SHORT).pass(&supervised(&Folder::new(), true, executor));
+}
+
+fn unstored(executor: &Executor) {
+    Orders::new(SHORT).pass(&supervised(&Folder::new(), false, executor));
 }

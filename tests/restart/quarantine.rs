@@ -18,7 +18,7 @@ use parkd::shm::words::ReadWords;
 use super::load::keeper::supervised;
 use super::supervisor::Supervisor;
 use super::support::raw::{self, Session, word};
-use super::support::{Folder, PATIENCE, until};
+use super::support::{Executor, Folder, PATIENCE, until};
 
 /// Tickets of the session that goes: so many that their recovery takes a while.
 const TICKETS: u64 = 60_000;
@@ -69,9 +69,9 @@ fn one_death(supervisor: &Supervisor, table: &Region<ReadOnly>) -> bool {
 }
 
 /// See the file's head.
-pub fn a_session_that_kills_its_daemon_twice_is_quarantined() {
+pub fn quarantine(executor: &Executor) {
     let folder = Folder::new();
-    let supervisor = supervised(&folder, true, "");
+    let supervisor = supervised(&folder, true, executor);
     supervisor.ready(1);
     let socket = supervisor.socket();
     let mut neighbour = Session::open(&socket);

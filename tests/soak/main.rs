@@ -15,14 +15,24 @@ mod soak;
 use std::process::ExitCode;
 
 use soak::Orders;
+use support::{Executor, GPU_REACTOR, IO_URING, NAIVE};
 
 /// Seconds of the short form, which every change has to pass.
 const SHORT: u64 = 18;
 
 fn main() -> ExitCode {
-    load::program(Orders::run, vec![("nothing_is_lost_and_nothing_grows", || short())])
+    load::program(
+        Orders::run,
+        vec![
+            ("nothing_is_lost_and_nothing_grows_by_io_uring", || support::run(&IO_URING, short)),
+            ("nothing_is_lost_and_nothing_grows_by_gpu_reactor", || {
+                support::run(&GPU_REACTOR, short)
+            }),
+            ("nothing_is_lost_and_nothing_grows_by_naive", || support::run(&NAIVE, short)),
+        ],
+    )
 }
 
-fn short() {
-    assert_eq!(Orders::new(SHORT).run(), ExitCode::SUCCESS);
+fn short(executor: &Executor) {
+    assert_eq!(Orders::new(SHORT, *executor).run(), ExitCode::SUCCESS);
 }

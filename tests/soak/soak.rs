@@ -15,11 +15,11 @@ use super::crew::Crew;
 use super::held::{Growth, Held};
 use super::load::counts::Counts;
 use super::load::figures::Figures;
-use super::load::keeper::{Keeper, store_is_empty, supervised};
+use super::load::keeper::{Keeper, executor, store_is_empty, supervised};
 use super::load::probe::Probe;
 use super::load::{Dice, idle, tail};
 use super::supervisor::Supervisor;
-use super::support::{Folder, raw, until};
+use super::support::{Executor, Folder, IO_URING, raw, until};
 
 /// The most that a daemon may grow.
 const RSS_GROWTH_MAX: i64 = 4 << 20;
@@ -46,6 +46,9 @@ pub struct Orders {
     /// Print the figures as JSON.
     #[arg(long)]
     json: bool,
+    /// What drives the daemon.
+    #[arg(long, value_parser = executor, default_value = IO_URING.name)]
+    executor: Executor,
     /// Chooses the moments [default: the time]
     #[arg(long)]
     seed: Option<u64>,
@@ -62,15 +65,15 @@ struct Record {
 
 impl Orders {
     /// A soak that lasts so long.
-    pub fn new(seconds: u64) -> Orders {
-        Orders { seconds, json: false, seed: None }
+    pub fn new(seconds: u64, executor: Executor) -> Orders {
+        Orders { seconds, json: false, executor, seed: None }
     }
 
     /// Soaks, prints what that came to, and answers whether all was well.
     pub fn run(&self) -> ExitCode {
         let seed = self.seed.unwrap_or_else(|| clock::now().0);
         eprintln!("seed {seed}");
-        let mut soak = Soak::start(seed);
+        let mut soak = Soak::start(seed, &self.executor);
         let end = Instant::now() + Duration::from_secs(self.seconds);
         loop {
             let left = end.saturating_duration_since(Instant::now());
@@ -116,8 +119,8 @@ struct Soak {
 }
 
 impl Soak {
-    fn start(seed: u64) -> Soak {
-        let supervisor = supervised(&Folder::new(), true, "");
+    fn start(seed: u64, executor: &Executor) -> Soak {
+        let supervisor = supervised(&Folder::new(), true, executor);
         supervisor.ready(1);
         let crew = Crew::new(&Supervisor::socket(&supervisor), seed);
         let (counts, pauses, growth) = (Counts::default(), Vec::new(), None);

@@ -39,6 +39,9 @@ pub const GPU_REACTOR: Executor = Executor { name: "gpu-reactor" };
 /// Polling, bounded.
 pub const NAIVE: Executor = Executor { name: "naive" };
 
+/// All of them.
+pub const EXECUTORS: [Executor; 3] = [IO_URING, GPU_REACTOR, NAIVE];
+
 /// Makes a test of each function for every executor.
 #[macro_export]
 macro_rules! for_each_executor {
