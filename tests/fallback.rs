@@ -47,7 +47,7 @@ fn futexes_in_doubt_are_no_bells() {
                 (&"io-uring".into(), &"eventfd".into())
             );
             let text = "bell: futex is not available (3 of 4096 futex wakes were lost), \
-                        eventfd is used";
+                        eventfd is used; bells that are futexes already are read every park_us";
             assert_eq!(bell_warnings(&status), [text]);
             assert!(daemon.log().contains(text) && daemon.log().contains("code=72"));
             let mut session = Session::open(&daemon.socket());

@@ -11,10 +11,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parkd::core::error::ErrorCode;
+use parkd::daemon::boot::Known;
 use parkd::proto::entry::Status;
-use parkd::proto::layout::armed;
+use parkd::proto::layout::{armed, status};
 use parkd::proto::message::{self, LaneOpened, Opcode, OpenLane, Resumed, Submitted};
 use parkd::proto::request::submit_tail;
+use parkd::shm::words::ReadWords;
 use rustix::event::EventfdFlags;
 use supervisor::{Supervisor, Unit};
 use support::raw::{Session, fd, word};
@@ -27,6 +29,7 @@ for_each_executor!(
     a_stop_in_order_is_a_pause_too,
     a_session_that_ends_is_not_kept,
     shared_lanes_outlive_the_daemon,
+    futex_bells_that_came_into_doubt_are_read,
 );
 
 fn start(executor: &Executor) -> (Arc<Folder>, Supervisor) {
@@ -47,6 +50,27 @@ fn start(executor: &Executor) -> (Arc<Folder>, Supervisor) {
     let unit = Unit { command, store_max: 100, speaks: true, pause: Duration::from_millis(1) };
     let supervisor = Supervisor::start(&folder, unit);
     (folder, supervisor)
+}
+
+/// A wake that is lost: the count moves, and nothing else.
+fn futex_bells_that_came_into_doubt_are_read(executor: &Executor) {
+    let (folder, supervisor) = start(executor);
+    let mut session = Session::open(&supervisor.socket());
+    let lane = session.lane(64).lane;
+    folder.futexes(&Known::Doubtful("one was lost".to_owned()));
+    supervisor.kill();
+    resumed(&session);
+    supervisor.ready(2);
+    for name in 1..=3 {
+        until("it sleeps", || (session.status.load32(status::PARKED) != 0).then_some(()));
+        session.store(lane, name);
+        session.fill(&[word(lane, name, name)]);
+        match session.bell {
+            Some(_) => session.ring(0),
+            None => session.count(0),
+        }
+        assert_eq!(session.outcome(), (name, Status::Done));
+    }
 }
 
 /// Reads the notice of the life that goes on.

@@ -104,6 +104,8 @@ pub enum Command {
     Drain(Seat, Asked, MonoNs),
     /// Every recovered session is there: look for the owners of redeemed lanes.
     Relink,
+    /// Futex wakes are in doubt: look at the bells that are futexes.
+    Doubt,
     /// End every ticket with `ShuttingDown`, then yourself.
     Stop,
     /// End yourself; a next life goes on.

@@ -47,8 +47,10 @@ pub fn serve(config: Config) -> Result<()> {
     let inherited = Inherited::take()?;
     let store = Store::detect(config.daemon.fd_store);
     let listener = listen(inherited.listener, &config, &allow, &mut warnings)?;
-    let socket = &config.daemon.socket;
-    let to_try = trial::due(executor.running, socket, &mut bell, &mut warnings);
+    let wanted = bell;
+    let to_try = trial::due(executor.running, &config.daemon.socket, &mut bell, &mut warnings);
+    // An earlier life's sessions may have futexes: not to be relied on where they came into doubt.
+    let words = kinds::watches_words(executor.running) && bell == wanted;
     inherited.broken.iter().for_each(|&serial| store.forget(serial));
     let (status, page, generation) = begin_status(inherited.status, &store, &executor.label())?;
     let (desk_end, fill_end) = command::queues(StatusReader::new(open_status(status.as_fd())?)?)?;
@@ -72,7 +74,6 @@ pub fn serve(config: Config) -> Result<()> {
         generation,
         config,
     };
-    let words = kinds::watches_words(executor.running);
     let fill = FillSetup { words, awake, config: engine, cpu, end: fill_end, page };
     let desk = Desk::new(setup)?;
     let thread = start_fill(&executor, fill)?;

@@ -19,7 +19,10 @@ use crate::proto::layout::BellKind;
 
 /// What a ring in doubt means for the bells.
 fn in_doubt(what: &str) -> Error {
-    let text = format!("bell: futex is not available ({what}), eventfd is used");
+    let text = format!(
+        "bell: futex is not available ({what}), eventfd is used; bells that are \
+                        futexes already are read every park_us"
+    );
     Error::new(ErrorCode::BellFallback, text)
 }
 

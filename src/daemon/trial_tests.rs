@@ -53,7 +53,8 @@ fn a_ring_in_doubt_has_eventfds_for_bells_from_then_on() {
     let doubtful = || Verdict::Doubtful("1 of 9 futex wakes were lost".to_owned());
     let error = place.try_with(doubtful).unwrap();
     assert_eq!(error.code, ErrorCode::BellFallback);
-    let text = "bell: futex is not available (1 of 9 futex wakes were lost), eventfd is used";
+    let text = "bell: futex is not available (1 of 9 futex wakes were lost), eventfd is used; \
+                bells that are futexes already are read every park_us";
     assert_eq!(error.detail, text);
     let (bell, due, warnings) = place.due();
     assert!(bell == BellKind::Eventfd && due.is_none());

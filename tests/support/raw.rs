@@ -403,12 +403,17 @@ impl Session {
 
     /// Rings a bell as a producer does.
     pub fn ring(&self, bell: u32) {
-        fence(Ordering::Release);
-        self.lanes.fetch_add32(lanes::bell(bell), 1);
+        self.count(bell);
         fence(Ordering::SeqCst);
         if self.status.load32(status::PARKED) != 0 {
             self.wake(bell);
         }
+    }
+
+    /// Counts a ring, and wakes nobody.
+    pub fn count(&self, bell: u32) {
+        fence(Ordering::Release);
+        self.lanes.fetch_add32(lanes::bell(bell), 1);
     }
 
     /// Makes a ring's wake, whether or not anything moved.

@@ -2,6 +2,7 @@
 
 use super::Desk;
 use super::poller::Source;
+use crate::daemon::command::Command;
 use crate::daemon::log;
 use crate::daemon::trial::{Due, Trial};
 use crate::host::uring::trial;
@@ -19,7 +20,7 @@ impl Desk {
     }
 
     /// The trial is over. Where futexes are in doubt, sessions get eventfds from now on; those that
-    /// are there keep what WELCOME told them.
+    /// are there keep what WELCOME told them, and FILL looks at it by itself.
     pub(super) fn tried(&mut self) {
         let Some(trial) = self.trial.take() else { return };
         self.poller.forget(&trial);
@@ -27,6 +28,7 @@ impl Desk {
             log::warning(&warning);
             self.setup.warnings.push(warning);
             self.setup.bell = BellKind::Eventfd;
+            self.command(Command::Doubt);
         }
     }
 }

@@ -6,7 +6,8 @@
 //!
 //! A client can wake a word through a read-only mapping as often as it likes. One whose bells ring
 //! more than `SESSION_RINGS_PER_SECOND_MAX` times in a second is *muted* until the second is over:
-//! its bells are not armed, and are read at least every park instead.
+//! its bells are not armed, and are read at least every park instead. So are, for as long as they
+//! last, sessions whose bells are futexes where those cannot be relied on.
 
 use std::io;
 
@@ -94,14 +95,23 @@ impl<H: FillHost> Fill<H> {
         }
     }
 
-    /// Mutes a session for good whose bells this host cannot watch: an earlier life, which could,
-    /// gave it futex bells.
+    /// Mutes a session for good whose bells this host cannot watch, or not rely on, and which were
+    /// made futexes before that was so.
     pub(super) fn hear_of(&mut self, slot: u16) {
         let Some(seated) = self.seats.at(slot) else { return };
         if seated.bell_fd().is_none() && !self.words {
-            seated.muted = true;
             seated.second = MonoNs::MAX;
-            self.owed.muted.push(slot);
+            if !std::mem::replace(&mut seated.muted, true) {
+                self.owed.muted.push(slot);
+            }
+        }
+    }
+
+    /// Futex wakes are in doubt from now on: the waits that stand may be woken or not.
+    pub(super) fn doubt_words(&mut self) {
+        self.words = false;
+        for at in 0..self.seats.taken().len() {
+            self.hear_of(self.seats.taken()[at]);
         }
     }
 

@@ -69,7 +69,7 @@ pub struct Fill<H: FillHost> {
     /// Sessions of an earlier life that were resumed in this turn.
     recovering: Vec<Seat>,
     more_commands: bool,
-    /// Whether the host can watch words.
+    /// Whether the host can watch words, and be relied on.
     words: bool,
     owed: Owed,
     events: EventBatch,

@@ -37,6 +37,7 @@ impl<H: FillHost> Fill<H> {
                 let answer = answer.unwrap_or_else(Answer::Refused);
                 self.end.reply(Reply::Answer(seat, asked, answer, spent));
             }
+            Command::Doubt => self.doubt_words(),
             Command::Relink => self.engine.relink(self.now),
             Command::Drain(seat, asked, until) => self.begin_drain(seat, asked, until),
             Command::Stop => {
