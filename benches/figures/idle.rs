@@ -1,13 +1,12 @@
 //! How often the kernel switches a thread of the daemon in or out while nobody waits: without a
 //! session, and with some that have waited and will again.
 
-use std::fs;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use parkd::client::Session;
 
 use crate::Figure;
+use crate::proc;
 use crate::support::{Daemon, IO_URING};
 
 const SESSIONS: usize = 4;
@@ -18,13 +17,13 @@ const STILL: Duration = Duration::from_millis(500);
 
 pub fn run() -> Result<Vec<Figure>, String> {
     let daemon = Daemon::start(&IO_URING, "");
-    let tasks = daemon.proc("task");
-    let mut figures = vec![figure("idle: no session", &tasks)?];
+    let pid = daemon.pid().to_string();
+    let mut figures = vec![figure("idle: no session", &pid)?];
     let mut sessions = Vec::new();
     for _ in 0..SESSIONS {
         sessions.push(waited(&daemon).map_err(|error| error.to_string())?);
     }
-    figures.push(figure("idle: 4 sessions", &tasks)?);
+    figures.push(figure("idle: 4 sessions", &pid)?);
     Ok(figures)
 }
 
@@ -38,8 +37,8 @@ fn waited(daemon: &Daemon) -> parkd::core::error::Result<Session> {
     Ok(session)
 }
 
-fn figure(name: &'static str, tasks: &Path) -> Result<Figure, String> {
-    let switches = || switches(tasks).map_err(|error| format!("{}: {error}", tasks.display()));
+fn figure(name: &'static str, pid: &str) -> Result<Figure, String> {
+    let switches = || proc::switches(pid).map_err(|error| format!("the daemon: {error}"));
     // What was asked for before may still be going on.
     let deadline = Instant::now() + SETTLE;
     let mut before = switches()?;
@@ -56,19 +55,4 @@ fn figure(name: &'static str, tasks: &Path) -> Result<Figure, String> {
     let value = (switches()? - before) as f64;
     let detail = format!("voluntary and not, all threads, in {} s", IDLE.as_secs());
     Ok(Figure { name, value, unit: "switches", target: 0.0, met: value == 0.0, detail })
-}
-
-/// Context switches of all threads so far.
-fn switches(tasks: &Path) -> std::io::Result<u64> {
-    let mut sum = 0;
-    for task in fs::read_dir(tasks)? {
-        let status = fs::read_to_string(task?.path().join("status"))?;
-        sum += status
-            .lines()
-            .filter_map(|line| line.split_once("voluntary_ctxt_switches:"))
-            .filter_map(|(_, count)| count.trim().parse::<u64>().ok())
-            .sum::<u64>();
-    }
-    // A daemon that runs has been switched in: none counted means that nothing was read.
-    if sum == 0 { Err(std::io::Error::other("no context switches to be read")) } else { Ok(sum) }
 }

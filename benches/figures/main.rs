@@ -5,6 +5,8 @@
 //! processes: the daemon, the software device, the clients. Run it on a machine that does nothing
 //! else.
 
+#[path = "../common/proc.rs"]
+pub mod proc;
 #[path = "../../tests/support/mod.rs"]
 pub mod support;
 
