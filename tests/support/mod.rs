@@ -94,10 +94,17 @@ pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 
 /// Compiles a C program that is one file, and answers where it is; or says why it cannot be.
 pub fn compiled(source: &Path) -> Result<PathBuf, String> {
+    compiled_with(source, &[])
+}
+
+/// As [`compiled`], with more arguments for the compiler.
+pub fn compiled_with(source: &Path, more: &[&str]) -> Result<PathBuf, String> {
     let name = source.file_stem().expect("a file's name");
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let output = Command::new("cc")
-        .args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O2", "-o"])
+        .args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O2"])
+        .args(more)
+        .arg("-o")
         .arg(&program)
         .arg(source)
         .output()
