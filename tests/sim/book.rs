@@ -16,7 +16,7 @@ use parkd::engine::SessionParams;
 use parkd::engine::table::over;
 use parkd::proto::entry::{EntryWords, Op, ResultEntry, SubmitEntry, TicketKind};
 
-use super::lane_book::{LaneBook, is_there};
+use super::lane_book::{Ending, LaneBook, Origin, is_there};
 use super::seat::LANES;
 use super::tally::Count;
 use super::world::World;
@@ -90,6 +90,8 @@ pub enum Item {
 /// What is being done for the client by a request.
 #[derive(Clone, Debug, Default)]
 pub struct UnderWay {
+    pub sharing: Option<(u32, u128)>,
+    pub redeeming: Option<(Origin, LaneBook)>,
     pub sending: Option<(u64, Range<usize>)>,
     pub opening: bool,
     pub planning: Option<Bands>,
@@ -248,7 +250,7 @@ impl Book {
             }
             Item::Fail(lane, code) => {
                 let lane = &mut self.lanes[lane as usize];
-                if lane.open {
+                if lane.open && lane.origin.is_none() {
                     lane.failed = Some(code);
                 }
             }
@@ -428,16 +430,39 @@ impl Book {
     /// What the table knows of lanes and plans after a kill.
     pub fn killed_with(&mut self, lanes: &[parkd::engine::table::LaneRecord], plans: usize) {
         let opening = std::mem::take(&mut self.under_way.opening);
+        let redeeming = self.under_way.redeeming.take();
+        let sharing = self.under_way.sharing.take();
         for (at, (lane, record)) in self.lanes.iter_mut().zip(lanes).enumerate() {
             let open = record.width != 0;
             match (lane.open, open) {
                 (true, false) => assert!(lane.closing, "lane {at} was closed by nobody"),
+                (false, true) if record.owner != 0 => {
+                    let (origin, theirs) = redeeming.as_ref().expect("somebody redeemed it");
+                    lane.redeem(*origin, theirs);
+                }
                 (false, true) => assert!(opening, "lane {at} was opened by nobody"),
                 _ => {}
             }
             match Width::from_bits(record.width as u8) {
                 Some(width) if !lane.open => lane.open(width, record.device),
                 None if lane.open => lane.close(),
+                _ => {}
+            }
+            match record.over {
+                over::OWNER_DIED if open => lane.ended = Some(Ending::Died),
+                over::REVOKED if open => lane.ended = Some(Ending::Revoked),
+                _ => {}
+            }
+            let capability = u128::from_le_bytes(record.capability);
+            match (lane.shared, record.shared != 0 && record.owner == 0) {
+                (Some(_), false) if open => {
+                    assert!(lane.revoking, "lane {at} was revoked by nobody");
+                    lane.shared = None;
+                }
+                (None, true) if open => {
+                    assert_eq!(sharing, Some((at as u32, capability)), "shared by nobody");
+                    lane.shared = Some(capability);
+                }
                 _ => {}
             }
             if open && record.over == over::FAILED && lane.failed.is_none() {

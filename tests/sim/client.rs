@@ -19,7 +19,7 @@ use super::device::Devices;
 use super::judge::SLACK_NS;
 use super::plans;
 use super::request::{Answer, Ask, Request};
-use super::seat::{DEVICES, ENTRIES, Seat, USED_LANES};
+use super::seat::{DEVICES, ENTRIES, LANES, Seat, USED_LANES};
 use super::tally::Count;
 use super::words::{Side, Words};
 use super::world::World;
@@ -75,7 +75,7 @@ pub struct Client {
     /// Lanes that are open, as far as it knows.
     lanes: Vec<u32>,
     plans: u16,
-    issued: [u64; USED_LANES as usize + 1],
+    issued: [u64; LANES as usize],
     /// When it stops sleeping by itself.
     patience: u64,
     pub dead: bool,
@@ -115,7 +115,7 @@ impl Client {
             opening: false,
             lanes: Vec::new(),
             plans: 0,
-            issued: [0; USED_LANES as usize + 1],
+            issued: [0; LANES as usize],
             patience: 0,
             dead: false,
         };
@@ -144,10 +144,12 @@ impl Client {
         let Some(request) = self.in_service.take() else { return };
         world.say(|| format!("  answer {}: {answer:?}", seat.slot));
         match (&request.ask, answer) {
-            (Ask::Open(..), answer) => {
+            (Ask::Open(..) | Ask::Redeem(_), answer) => {
                 self.opening = false;
                 if let Answer::Opened(lane) = answer {
                     self.lanes.push(lane);
+                    let word = seat.book.borrow().lanes[lane as usize].word;
+                    self.issued[lane as usize] = word;
                 }
             }
             (Ask::Plan(_), Answer::Planned) => {
@@ -193,13 +195,16 @@ impl Client {
                 self.producer.publish();
                 Writer::Ring
             }
-            Writer::Ring => match self.doorbell.ring() {
-                Ring::Awake => {
-                    self.rung(seat, world.fair());
-                    Writer::Idle
+            Writer::Ring => {
+                world.now_or_never();
+                match self.doorbell.ring() {
+                    Ring::Awake => {
+                        self.rung(seat, world.fair());
+                        Writer::Idle
+                    }
+                    Ring::MustWake => Writer::Wake,
                 }
-                Ring::MustWake => Writer::Wake,
-            },
+            }
             Writer::Wake => {
                 let by = world.wake(seat, 0);
                 self.rung(seat, by);
@@ -216,6 +221,10 @@ impl Client {
     fn begin(&mut self, world: &World, seat: &Seat) -> Writer {
         let rng = &world.rng;
         let free = ENTRIES.saturating_sub(self.used);
+        if rng.below(100) < world.sharing {
+            self.ask_for_shares(world, seat);
+            return Writer::Idle;
+        }
         match rng.below(20) {
             0..=9 => {
                 let ring = rng.below(100) < self.style.by_ring;
@@ -249,6 +258,32 @@ impl Client {
             _ => {}
         }
         Writer::Idle
+    }
+
+    /// Shares, revokes or redeems a lane.
+    fn ask_for_shares(&mut self, world: &World, seat: &Seat) {
+        let rng = &world.rng;
+        let room = !self.opening && self.lanes.len() < USED_LANES as usize;
+        match rng.below(4) {
+            0 if !self.lanes.is_empty() => {
+                let lane = rng.pick(&self.lanes);
+                self.ask(Ask::Share(lane));
+            }
+            1 if rng.one_in(2) => {
+                let book = seat.book.borrow();
+                if let Some(lane) = book.lanes.iter().position(|lane| lane.shared.is_some()) {
+                    self.ask(Ask::Revoke(lane as u32));
+                }
+            }
+            _ if room => {
+                let known = world.capabilities.borrow();
+                if let Some(origin) = known.iter().rev().nth(rng.below(4) as usize) {
+                    self.opening = true;
+                    self.ask(Ask::Redeem(*origin));
+                }
+            }
+            _ => {}
+        }
     }
 
     fn push(&mut self, world: &World, seat: &Seat, left: u64) -> Writer {
@@ -323,10 +358,12 @@ impl Client {
         let mut book = seat.book.borrow_mut();
         match item {
             Item::Cancel(at) => book.tickets[at].cancels = true,
-            Item::Fail(lane, code) => book.lanes[lane as usize].codes.push(code),
-            Item::Ticket(_) => {}
+            Item::Fail(..) | Item::Ticket(_) => {}
         }
         drop(book);
+        if let Item::Fail(lane, code) = item {
+            world.posted(seat, lane as usize, code);
+        }
         if !ring {
             self.ask(ask);
             return Writer::Idle;
@@ -456,6 +493,7 @@ impl Client {
             self.used -= std::mem::take(&mut self.taken);
             self.consumer.advance();
         } else if before == self.taken {
+            world.now_or_never();
             let tail = self.consumer.arm(self.style.how);
             self.reader = Reader::Armed(tail, self.style.how);
         }

@@ -156,6 +156,7 @@ impl Daemon {
         let published: Vec<u16> = self.engine.published().to_vec();
         let rung = published.iter().any(|&slot| self.read_bells(Some(slot)));
         self.sync(world);
+        world.relate();
         self.end(world, rung);
         self.turned = self.now.0;
     }

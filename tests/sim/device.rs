@@ -7,7 +7,6 @@ use parkd::shm::bells::{Bell, Ring};
 use parkd::shm::lanes::LanesWriter;
 use parkd::shm::region::{ReadWrite, Region};
 
-use super::lane_book::{ahead, is_there};
 use super::seat::{DEVICES, LANES, Seat, USED_LANES};
 use super::tally::Count;
 use super::words::{Side, Words};
@@ -79,26 +78,32 @@ impl Devices {
     }
 
     fn store(&self, world: &World, seat: &Seat, lane: usize, word: u64) {
-        let mut book = seat.book.borrow_mut();
-        let now = book.lanes[lane].word;
-        match book.lanes[lane].width {
+        let book = seat.book.borrow();
+        let entry = &book.lanes[lane];
+        let (now, width, borrowed) = (entry.word, entry.width, entry.origin.is_some());
+        drop(book);
+        if borrowed {
+            // The index is a redeemed lane's: what is stored here is nobody's number.
+            return;
+        }
+        const HIGH: u64 = !(u32::MAX as u64);
+        let low = u64::from(word as u32);
+        match width {
             Width::W64 => {
-                book.store(world, lane, word);
+                world.stored(seat, lane, word);
                 self.lanes.store(lane as u32, word);
             }
             Width::W32 if world.rng.one_in(8) => {
-                let word = (now ^ (world.rng.next() << 32)) & !u64::from(u32::MAX)
-                    | u64::from(word as u32);
-                book.store(world, lane, word);
+                let word = (now ^ (world.rng.next() << 32)) & HIGH | low;
+                world.stored(seat, lane, word);
                 self.lanes.store(lane as u32, word);
             }
             Width::W32 => {
-                let low = u64::from(word as u32);
-                book.store(world, lane, (now & !u64::from(u32::MAX)) | low);
-                self.lanes.store_low(lane as u32, word as u32);
+                world.stored(seat, lane, now & HIGH | low);
+                self.lanes.store_low(lane as u32, low as u32);
             }
         }
-        world.say(|| format!("store {}.{lane}: {:#x}", seat.slot, book.lanes[lane].word));
+        world.say(|| format!("store {}.{lane}: {word:#x}", seat.slot));
     }
 
     /// Time has passed: those whose next store is due make it.
@@ -133,9 +138,8 @@ impl Devices {
     /// Stores the number of so many pieces of work later, towards what is waited for.
     fn go_on(&mut self, world: &Rc<World>, seat: &Seat, lane: usize, ahead: u64) {
         let rng = &world.rng;
-        let book = seat.book.borrow();
-        let LaneOf { word, farthest } = LaneOf::of(&book, lane);
-        drop(book);
+        let word = seat.book.borrow().lanes[lane].word;
+        let farthest = world.farthest(seat, lane);
         let next = match rng.below(24) {
             _ if farthest == 0 && !rng.one_in(16) => return,
             0 => word,
@@ -173,28 +177,8 @@ impl Devices {
 
     /// Finishes all work of a lane.
     pub fn finish(&mut self, world: &World, seat: &Seat, lane: u32) {
-        let book = seat.book.borrow();
-        let LaneOf { word, farthest } = LaneOf::of(&book, lane as usize);
-        drop(book);
+        let word = seat.book.borrow().lanes[lane as usize].word;
+        let farthest = world.farthest(seat, lane as usize);
         self.store(world, seat, lane as usize, word.wrapping_add(farthest));
-    }
-}
-
-/// A lane's number, and how far away the farthest number is that somebody waits for.
-struct LaneOf {
-    word: u64,
-    farthest: u64,
-}
-
-impl LaneOf {
-    fn of(book: &super::book::Book, lane: usize) -> LaneOf {
-        let (word, width) = (book.lanes[lane].word, book.lanes[lane].width);
-        let away = |at: &usize| {
-            let ticket = &book.tickets[*at];
-            let target = ticket.entry.target;
-            let waits = ticket.lane() == Some(lane) && !is_there(width, word, target);
-            waits.then(|| ahead(width, word, target))
-        };
-        LaneOf { word, farthest: book.open.iter().filter_map(away).max().unwrap_or(0) }
     }
 }

@@ -119,7 +119,11 @@ fn request(world: &World, seat: &Seat) {
     if client.requests.len() > 8 {
         return;
     }
-    client.ask(match rng.below(8) {
+    let known = world.capabilities.borrow().last().copied();
+    client.ask(match rng.below(11) {
+        8 => Ask::Share(rng.pick(&[0, 1, LANES])),
+        9 => Ask::Revoke(rng.pick(&[0, 1, LANES])),
+        10 if known.is_some() => Ask::Redeem(known.expect("looked at")),
         0..=2 => {
             let lane = rng.pick(&[None, Some(0), Some(1), Some(LANES), Some(u32::MAX)]);
             Ask::Open(lane, rng.pick(&[Width::W64, Width::W32]), rng.below(3) as u32 % DEVICES)

@@ -4,7 +4,7 @@ use parkd::core::error::ErrorCode;
 use parkd::proto::entry::{ResultEntry, Status};
 
 use super::book::{Book, State, Ticket};
-use super::lane_book::is_there;
+use super::lane_book::{Ending, LaneBook, is_there};
 use super::seat::{ENTRIES, LANES};
 use super::tally::Count;
 use super::world::World;
@@ -52,11 +52,27 @@ impl Book {
             }
             Some(Status::DeviceFailed) if was_there => wrong("its number was there"),
             Some(Status::DeviceFailed) => Count::Failed,
-            Some(Status::Refused) if ticket.refusal.is_none() => wrong("refused without reason"),
+            Some(Status::Refused) if ticket.refusal.is_none() => {
+                let revoked = entry.code == u32::from(ErrorCode::LaneRevoked.number());
+                if !revoked || !self.may_end(world, ticket, Ending::Revoked) {
+                    wrong("refused without reason");
+                }
+                if was_there {
+                    wrong("its number was there");
+                }
+                Count::LaneRevoked
+            }
             Some(Status::Refused) => Count::Refused,
             Some(Status::ShuttingDown) if !self.shut => wrong("nothing shuts down"),
             Some(Status::ShuttingDown) => Count::ShutDown,
-            Some(Status::ProducerDied) | None => wrong("a status that cannot be"),
+            Some(Status::ProducerDied) if !self.may_end(world, ticket, Ending::Died) => {
+                wrong("its producer lives")
+            }
+            Some(Status::ProducerDied) if was_there && !self.out_of_reach(world, ticket) => {
+                wrong("its number was there")
+            }
+            Some(Status::ProducerDied) => Count::ProducerDied,
+            None => wrong("a status that cannot be"),
         };
         world.tally.add(count);
         let waited = [Count::Immediate, Count::Late, Count::Parked, Count::Blocked];
@@ -87,6 +103,22 @@ impl Book {
         ticket.cancels || ticket.lane().is_some_and(|lane| self.lanes[lane].closing)
     }
 
+    fn may_end(&self, world: &World, ticket: &Ticket, ending: Ending) -> bool {
+        let lane = ticket.lane().map(|lane| &self.lanes[lane]);
+        let may = |lane: &LaneBook| {
+            let origin = lane.origin.filter(|_| lane.open);
+            lane.ended == Some(ending)
+                || origin.is_some_and(|origin| world.may_have_ended(origin, ending))
+        };
+        lane.is_some_and(may)
+    }
+
+    /// Whether nobody could look at the ticket's lane any more.
+    fn out_of_reach(&self, world: &World, ticket: &Ticket) -> bool {
+        let origin = ticket.lane().and_then(|lane| self.lanes[lane].origin);
+        origin.is_some_and(|origin| world.given_up.borrow().contains(&origin.owner))
+    }
+
     fn may_fail(&self, ticket: &Ticket, code: u32) -> bool {
         match ticket.lane() {
             Some(lane) => self.lanes[lane].codes.contains(&code),
@@ -96,6 +128,7 @@ impl Book {
 
     /// Looks for what is missing, after the daemon has done a whole turn at `turned`.
     pub fn check(&mut self, world: &World, turned: u64) {
+        self.check_ended();
         let fair = world.fair();
         let mut bounds = [0; LANES as usize];
         for &at in &self.open {

@@ -2,6 +2,22 @@
 
 use parkd::core::line::Width;
 
+/// Where a lane comes from that was redeemed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// Its owner's serial.
+    pub owner: u32,
+    pub lane: u32,
+    pub capability: u128,
+}
+
+/// Why no number of a redeemed lane comes any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    Died,
+    Revoked,
+}
+
 /// A lane.
 #[derive(Clone, Debug)]
 pub struct LaneBook {
@@ -15,6 +31,15 @@ pub struct LaneBook {
     /// Codes that its producers have posted.
     pub codes: Vec<u32>,
     pub word: u64,
+    /// What shares it.
+    pub shared: Option<u128>,
+    /// Whether the daemon has been asked to revoke that.
+    pub revoking: bool,
+    /// Where it comes from, if it was redeemed.
+    pub origin: Option<Origin>,
+    pub ended: Option<Ending>,
+    /// The number of the session's own lane, while a redeemed one has its index.
+    own: u64,
     /// Whether a lower number was stored after a higher one: then tickets behind others may be
     /// found late, since a lane's numbers are promised to rise.
     pub fell: bool,
@@ -31,6 +56,11 @@ impl Default for LaneBook {
             failed: None,
             codes: Vec::new(),
             word: 0,
+            shared: None,
+            revoking: false,
+            origin: None,
+            ended: None,
+            own: 0,
             fell: false,
             held: vec![0],
         }
@@ -56,9 +86,22 @@ impl LaneBook {
         (self.open, self.closing, self.failed) = (true, false, None);
     }
 
+    /// The lane is open from here on, and its number is another session's.
+    pub fn redeem(&mut self, origin: Origin, theirs: &LaneBook) {
+        let own = self.word;
+        *self = theirs.clone();
+        (self.own, self.origin) = (own, Some(origin));
+        (self.closing, self.shared, self.revoking) = (false, None, false);
+    }
+
     /// The lane is closed from here on.
     pub fn close(&mut self) {
+        if self.origin.take().is_some() {
+            self.word = self.own;
+            self.held.push(self.own);
+        }
         (self.open, self.closing, self.failed) = (false, false, None);
+        (self.shared, self.revoking, self.ended) = (None, false, None);
     }
 
     /// A number is stored; answers whether it has passed the end of the range.

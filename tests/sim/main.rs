@@ -17,6 +17,7 @@ mod request;
 mod rng;
 mod seat;
 mod serve;
+mod sharing;
 mod tally;
 mod words;
 mod world;

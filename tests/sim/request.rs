@@ -6,6 +6,8 @@ use parkd::core::error::ErrorCode;
 use parkd::core::line::Width;
 use parkd::proto::entry::SubmitEntry;
 
+use super::lane_book::Origin;
+
 /// What is asked. Tickets are named by their numbers in the book.
 #[derive(Clone, Debug)]
 pub enum Ask {
@@ -15,6 +17,9 @@ pub enum Ask {
     Submit(Range<usize>),
     Cancel(usize),
     Fail(u32, u32),
+    Share(u32),
+    Revoke(u32),
+    Redeem(Origin),
     /// The fds of fd tickets that an earlier life of the daemon had accepted.
     Fds(Vec<usize>),
     /// Whatever a hostile client makes up.

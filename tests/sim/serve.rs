@@ -21,12 +21,13 @@ use super::world::World;
 
 /// Compares an answer with what has to be answered.
 #[track_caller]
-fn expect<T>(found: &Result<T, Refusal>, expected: Option<ErrorCode>, what: &str) {
+pub fn expect<T>(found: &Result<T, Refusal>, expected: Option<ErrorCode>, what: &str) {
     let found = found.as_ref().err().map(|refusal| refusal.error.code);
     assert_eq!(found, expected, "{what} is answered wrong");
 }
 
-fn answer<T>(result: Result<T, Refusal>, done: Answer) -> Answer {
+/// The answer, where nothing of what comes with it is needed.
+pub fn answer<T>(result: Result<T, Refusal>, done: Answer) -> Answer {
     result.map_or_else(|refusal| Answer::Refused(refusal.error.code), |_| done)
 }
 
@@ -36,6 +37,8 @@ impl Daemon {
         let Ok(mut client) = seat.client.try_borrow_mut() else { return false };
         let Some(request) = client.served() else { return false };
         drop(client);
+        // What was submitted before the request was sent comes before it.
+        while self.engine.drain(seat.slot, self.now) {}
         world.say(|| format!("  request {}: {request:?}", seat.slot));
         let answer = self.serve(world, seat, &request);
         // What was done may never be answered.
@@ -63,10 +66,15 @@ impl Daemon {
             Ask::Fail(lane, code) => {
                 let result = self.engine.fail(slot, *lane, *code, now);
                 if seat.honest && result.is_ok() {
-                    seat.book.borrow_mut().lanes[*lane as usize].failed = Some(*code);
+                    let lane = &mut seat.book.borrow_mut().lanes[*lane as usize];
+                    assert!(lane.origin.is_none(), "another session's lane is failed");
+                    lane.failed = Some(*code);
                 }
                 answer(result, Answer::Done)
             }
+            Ask::Share(lane) => self.share(world, seat, *lane),
+            Ask::Revoke(lane) => self.revoke(world, seat, *lane),
+            Ask::Redeem(origin) => self.redeem(world, seat, request, *origin),
             Ask::Fds(tickets) => {
                 for &at in tickets {
                     self.give_fd(world, seat, at);

@@ -34,6 +34,11 @@ counts! {
     Failed "DeviceFailed";
     Refused "Refused";
     ShutDown "ShuttingDown";
+    ProducerDied "ProducerDied";
+    LaneRevoked "Refused, since the lane was revoked";
+    Shared "lanes shared";
+    Redeemed "lanes redeemed";
+    Revoked "lanes revoked";
     Immediate "found Immediate";
     Late "found Late";
     Parked "found Parked";

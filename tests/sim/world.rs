@@ -21,6 +21,7 @@ use parkd::shm::words::ReadWords;
 use super::book::Moment;
 use super::daemon::Daemon;
 use super::hostile;
+use super::lane_book::Origin;
 use super::plans;
 use super::rng::Rng;
 use super::seat::{DEVICES, ENTRIES, LANES, Seat};
@@ -54,11 +55,18 @@ pub struct World {
     excused: Cell<u64>,
     /// When the daemon last came back, in fair time.
     pub resumed: Cell<u64>,
+    /// Whether the daemon has found the owners of redeemed lanes again.
+    pub linked: Cell<bool>,
     /// The session that is being recovered.
     pub recovering: Cell<Option<u16>>,
     pub generation: Cell<u32>,
     pub status: Region<ReadWrite>,
     pub wakes: RefCell<Vec<Wake>>,
+    /// Capabilities that clients have told one another of.
+    pub capabilities: RefCell<Vec<Origin>>,
+    /// Sessions that went, quarantined or of themselves, before a new daemon had found the owners
+    /// of redeemed lanes: what was in their lanes is not looked at any more.
+    pub given_up: RefCell<Vec<u32>>,
     pub seats: RefCell<Vec<Option<Rc<Seat>>>>,
     /// Tickets outstanding, by slot.
     pub owed: [Cell<u32>; SLOTS],
@@ -74,6 +82,8 @@ pub struct World {
     restless: u64,
     nested: Cell<bool>,
     serials: Cell<u32>,
+    /// Percent of what clients ask for that is about shared lanes.
+    pub sharing: u64,
     /// In how many steps the daemon is to be killed once.
     kill_every: u64,
     trace: bool,
@@ -99,10 +109,13 @@ impl World {
             now: Cell::new(1_000_000_000_000),
             excused: Cell::new(0),
             resumed: Cell::new(0),
+            linked: Cell::new(false),
             recovering: Cell::new(None),
             generation: Cell::new(0),
             status: Region::heap(status::BYTES).unwrap(),
             wakes: RefCell::default(),
+            capabilities: RefCell::default(),
+            given_up: RefCell::default(),
             seats: RefCell::new(vec![None; SLOTS]),
             owed: [const { Cell::new(0) }; SLOTS],
             settling: Cell::new(false),
@@ -114,6 +127,7 @@ impl World {
             nested: Cell::new(false),
             serials: Cell::new(0),
             kill_every: rng.pick(&[40, 100, 300]),
+            sharing: rng.pick(&[1, 5, 40]),
             trace,
             rng,
         };
@@ -177,14 +191,24 @@ impl World {
         match side {
             Side::Daemon(slot) => self.interleave(slot),
             Side::Client => {
-                if self.daemon.borrow().is_some() {
-                    self.tally.add(Count::Nested);
-                    self.say(|| " a turn meanwhile".to_owned());
-                    self.turn();
+                // One turn may be hot, and the next go to sleep.
+                for _ in 0..1 + self.rng.below(3) {
+                    if self.daemon.borrow().is_some() {
+                        self.tally.add(Count::Nested);
+                        self.say(|| " a turn meanwhile".to_owned());
+                        self.turn();
+                    }
                 }
             }
         }
         self.nested.set(false);
+    }
+
+    /// What follows is a few accesses on which much depends: somebody else likes to step in.
+    pub fn now_or_never(&self) {
+        if self.rng.one_in(2) {
+            self.calm.set(1 + self.rng.below(4) as u32);
+        }
     }
 
     /// A step of the session in `slot`, or of any, inside of a turn.
@@ -274,6 +298,7 @@ impl World {
     fn killed(self: &Rc<World>) {
         self.tally.add(Count::Kills);
         self.wakes.borrow_mut().clear();
+        self.linked.set(false);
         let recovering = self.recovering.take();
         self.tally.add_many(Count::KillsInRecovery, u64::from(recovering.is_some()));
         for seat in self.seats.borrow().iter().flatten() {
@@ -304,6 +329,10 @@ impl World {
             let mut daemon = Box::new(Daemon::new(self));
             let seats: Vec<Rc<Seat>> = self.seats.borrow().iter().flatten().cloned().collect();
             seats.iter().for_each(|seat| daemon.recover(self, seat));
+            daemon.engine.relink(daemon.now);
+            self.linked.set(true);
+            self.relate();
+            daemon.turn(self);
             Some(daemon)
         });
         self.resumed.set(self.fair());
@@ -318,7 +347,10 @@ impl World {
     pub fn remove(&self, slot: u16) {
         self.owed[slot as usize].set(0);
         self.wakes.borrow_mut().retain(|wake| wake.slot != slot);
-        self.seats.borrow_mut()[slot as usize] = None;
+        let gone = self.seats.borrow_mut()[slot as usize].take();
+        let unlinked = gone.filter(|_| !self.linked.get());
+        self.given_up.borrow_mut().extend(unlinked.map(|seat| seat.serial));
+        self.relate();
     }
 
     /// A session comes, if there is room and a daemon.
