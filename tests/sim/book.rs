@@ -216,10 +216,14 @@ impl Book {
         assert_eq!(position, self.head, "a submission is taken out of its turn");
         if let Item::Ticket(at) = self.item(position) {
             assert_eq!(entry, self.tickets[at].entry, "a submission is not what was pushed");
-            self.tickets[at].refusal = match entry.flags {
+            let rate = world.rates.refusal(&world.tally, self.uid, 1, world.now.get());
+            if rate.is_none() {
+                world.rates.spend(self.uid, 1, world.now.get());
+            }
+            self.tickets[at].refusal = rate.or_else(|| match entry.flags {
                 0 => self.refusal(world, &entry, false),
                 _ => Some(ErrorCode::UnknownFlags),
-            };
+            });
         }
         self.taking = true;
     }

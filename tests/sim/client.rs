@@ -24,6 +24,9 @@ use super::tally::Count;
 use super::words::{Side, Words};
 use super::world::World;
 
+/// Percent of the time in which a slow client reads.
+const SLOW: u64 = 2;
+
 /// Where the thread that hands in stands.
 #[derive(Clone, Copy, Debug)]
 enum Writer {
@@ -104,7 +107,7 @@ impl Client {
             reader: Reader::Awake,
             style: Style {
                 by_ring: rng.pick(&[0, 50, 90, 100]),
-                eager: rng.pick(&[2, 30, 80]),
+                eager: rng.pick(&[SLOW, 30, 80]),
                 how: rng.pick(&[armed::TAIL, armed::NOTIFY, armed::BOTH]),
             },
             used: 0,
@@ -123,6 +126,7 @@ impl Client {
             client.issued[lane as usize] = client.devices.first_word(lane);
         }
         if honest {
+            world.tally.add_many(Count::Slow, u64::from(client.style.eager == SLOW));
             client.ask(Ask::Open(None, Width::W64, 0));
         }
         client
@@ -442,7 +446,9 @@ impl Client {
         world.say(|| format!("client {} reads: {:?}, asleep {asleep}", seat.slot, self.reader));
         if seat.asleep.get() != 0 {
             let lost = seat.wake_lost.get() && world.settling.get();
-            if world.now.get() >= self.patience || lost || rng.one_in(200) {
+            let nothing = rng.one_in(200);
+            world.tally.add_many(Count::ClientSpurious, u64::from(nothing));
+            if world.now.get() >= self.patience || lost || nothing {
                 seat.asleep.set(0);
             }
             return;

@@ -10,7 +10,7 @@ use parkd::shm::status::StatusPage;
 use super::seat::{DEVICES, Seat, View};
 use super::tally::Count;
 use super::words::{Side, Words};
-use super::world::{SLOTS, World};
+use super::world::{SLOTS, Wake, World};
 
 const BELLS: usize = DEVICES as usize + 1;
 
@@ -185,13 +185,13 @@ impl Daemon {
         for seated in self.seated.iter().flatten() {
             let Some(view) = self.engine.ports(seated.seat.slot) else { continue };
             for (bell, seen) in seated.seen.iter().enumerate() {
-                let Some(seen) = *seen else { continue };
-                // The kernel compares before it waits.
+                let waits = seated.seat.waited.get() & (1 << bell) != 0;
+                let Some(seen) = seen.filter(|_| !waits) else { continue };
+                // The kernel compares before it waits, and not again while it does.
                 if view.bells.moved(bell as u32, seen).is_some() {
                     world.woken_at_once(seated.seat.slot, bell as u32);
-                } else {
-                    seated.seat.waited.update(|waited| waited | 1 << bell);
                 }
+                seated.seat.waited.update(|waited| waited | 1 << bell);
             }
         }
         self.asleep = Some(self.engine.next_due().0);
@@ -200,15 +200,16 @@ impl Daemon {
 
     fn take_wakes(&mut self, world: &World) {
         let now = world.now.get();
-        let due: Vec<u16> = world
-            .wakes
-            .borrow_mut()
-            .extract_if(.., |wake| wake.at <= now)
-            .map(|wake| wake.slot)
-            .collect();
-        due.into_iter().for_each(|slot| {
-            self.read_bells(Some(slot));
-        });
+        let due: Vec<Wake> =
+            world.wakes.borrow_mut().extract_if(.., |wake| wake.at <= now).collect();
+        for wake in due {
+            let Some(seated) = &self.seated[wake.slot as usize] else { continue };
+            seated.seat.waited.update(|waited| waited & !(1 << wake.bell));
+            if !self.read_bells(Some(wake.slot)) {
+                // What it was about has been seen already.
+                world.tally.add(Count::StaleWakes);
+            }
+        }
     }
 
     /// Reads bells, of one session or of all; `true` when any moved.
@@ -337,7 +338,7 @@ impl Daemon {
             Effect::WakeTail { .. } if seat.asleep.get() & armed::TAIL != 0 => {
                 if !world.settling.get() && world.rng.one_in(50) {
                     seat.wake_lost.set(true);
-                    world.tally.add(Count::LostWakes);
+                    world.tally.add(Count::ClientWakesLost);
                 } else {
                     seat.asleep.set(0);
                     world.tally.add(Count::ClientWakes);

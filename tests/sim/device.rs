@@ -46,7 +46,10 @@ impl Devices {
         let words = |region| Words::new(region, Side::Client, world);
         let producer = || Producer {
             habit: match rng.below(8) {
-                0 => Habit::Never,
+                0 => {
+                    world.tally.add(Count::NeverStored);
+                    Habit::Never
+                }
                 1..=4 => Habit::Steady(rng.pick(&[30_000, 200_000, 700_000, 3_000_000])),
                 _ => Habit::Bursts,
             },
@@ -114,8 +117,15 @@ impl Devices {
                 && self.producers[lane].next <= now
             {
                 let jitter = world.rng.below(period / 8 + 1);
-                // Now and then work is done much sooner than foreseen.
-                let period = if world.rng.one_in(6) { period / 3 } else { period };
+                // Now and then work is done much sooner than foreseen, or much later.
+                let period = match world.rng.below(24) {
+                    0..=3 => period / 3,
+                    4 => {
+                        world.tally.add(Count::LateWork);
+                        period * 5
+                    }
+                    _ => period,
+                };
                 self.producers[lane].next = now + period + jitter;
                 self.go_on(world, seat, lane, 1);
             }
@@ -130,7 +140,10 @@ impl Devices {
         }
         let lane = rng.below(self.producers.len() as u64) as usize;
         match self.producers[lane].habit {
-            Habit::Bursts => self.go_on(world, seat, lane, rng.up_to(12)),
+            Habit::Bursts => {
+                world.tally.add(Count::Bursts);
+                self.go_on(world, seat, lane, rng.up_to(12));
+            }
             _ => self.ready_fd(world, seat),
         }
     }
@@ -150,7 +163,9 @@ impl Devices {
         world.tally.add_many(Count::RepeatedStores, u64::from(next == word));
         world.tally.add_many(Count::BackwardStores, u64::from(next == word.wrapping_sub(1)));
         self.store(world, seat, lane, next);
-        self.producers[lane].to_ring = self.producers[lane].rings;
+        let rings = self.producers[lane].rings;
+        self.producers[lane].to_ring = rings;
+        world.tally.add(if rings { Count::RungStores } else { Count::SilentStores });
     }
 
     fn ring(&mut self, world: &Rc<World>, seat: &Seat, lane: usize) {

@@ -75,6 +75,14 @@ impl Book {
             None => wrong("a status that cannot be"),
         };
         world.tally.add(count);
+        let done = status == Some(Status::Done);
+        let raced = done && detected >= ticket.deadline;
+        world.tally.add_many(Count::RacedDeadline, u64::from(raced));
+        let raced = match status {
+            Some(Status::Cancelled) => ticket.reached.is_some(),
+            _ => done && ticket.cancels,
+        };
+        world.tally.add_many(Count::RacedCancel, u64::from(raced));
         let waited = [Count::Immediate, Count::Late, Count::Parked, Count::Blocked];
         if let Some(&waited) = waited.get(usize::from(entry.waited).wrapping_sub(1)) {
             world.tally.add(waited);
@@ -211,9 +219,11 @@ impl Book {
         if count > free {
             return Some(ErrorCode::CreditExceeded);
         }
-        self.quota(world, count).or_else(|| {
-            let mut entries = tickets.clone().map(|at| &self.tickets[at].entry);
-            entries.find_map(|entry| self.refusal(world, entry, true))
-        })
+        self.quota(world, count)
+            .or_else(|| {
+                let mut entries = tickets.clone().map(|at| &self.tickets[at].entry);
+                entries.find_map(|entry| self.refusal(world, entry, true))
+            })
+            .or_else(|| world.rates.refusal(&world.tally, self.uid, count, world.now.get()))
     }
 }

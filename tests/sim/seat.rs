@@ -16,7 +16,7 @@ use parkd::shm::result_ring::ResultProducer;
 use parkd::shm::ring::RingSizes;
 use parkd::shm::submit_ring::SubmitConsumer;
 use parkd::shm::table::Table;
-use parkd::shm::words::WriteWords;
+use parkd::shm::words::{ReadWords, WriteWords};
 
 use super::book::Book;
 use super::client::Client;
@@ -47,7 +47,8 @@ pub struct Seat {
     table: Cell<Option<Table>>,
     /// Whether a daemon serves it: one that has just come has not taken it over yet.
     pub served: Cell<bool>,
-    /// The bells on which the kernel waits for the daemon, one bit for each.
+    /// The bells on which a wait of the daemon's stands, one bit for each: from when it was begun
+    /// until the daemon hears of its end.
     pub waited: Cell<u64>,
     /// How the client sleeps: bits of `armed`, 0 while it is awake.
     pub asleep: Cell<u32>,
@@ -109,6 +110,12 @@ impl Seat {
             almost_over: Cell::new(false),
             client: RefCell::new(client),
         })
+    }
+
+    /// Its credit: what is neither outstanding nor unread.
+    pub fn free(&self, world: &World) -> u32 {
+        let unread = self.book.borrow().tail.wrapping_sub(self.rings.load32(rings::RESULT_HEAD));
+        ENTRIES - world.owed[self.slot as usize].get() - unread
     }
 
     fn layout(&self) -> TableLayout {

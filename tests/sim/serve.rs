@@ -7,14 +7,12 @@ use parkd::core::error::ErrorCode;
 use parkd::core::line::Width;
 use parkd::engine::Refusal;
 use parkd::proto::entry::{SubmitEntry, TicketKind};
-use parkd::proto::layout::rings;
-use parkd::shm::words::ReadWords;
 
 use super::book::State;
 use super::daemon::{Daemon, TicketFd};
 use super::plans;
 use super::request::{Answer, Ask, Request};
-use super::seat::{ENTRIES, Seat};
+use super::seat::Seat;
 use super::tally::Count;
 use super::words::Side;
 use super::world::World;
@@ -202,17 +200,11 @@ impl Daemon {
             }
             entries.push(entry);
         }
-        let free = |seat: &Seat| {
-            let unread =
-                seat.book.borrow().tail.wrapping_sub(seat.rings.load32(rings::RESULT_HEAD));
-            ENTRIES - world.owed[slot as usize].get() - unread
-        };
-        let before = free(seat);
+        let before = seat.free(world);
         let mut book = seat.book.borrow_mut();
         let expected = book.submit_refusal(world, cookie, &tickets, before);
         book.under_way.sending = Some((cookie, tickets.clone()));
         drop(book);
-        let owed = world.owed[slot as usize].get();
         let result = self.engine.submit(slot, cookie, &entries, now);
         match result {
             Ok(left) => {
@@ -220,17 +212,22 @@ impl Daemon {
                 let count = tickets.len() as u32;
                 let late = expected == Some(ErrorCode::CreditExceeded) && before < count;
                 assert!(expected.is_none() || late, "SUBMIT has to be refused: {expected:?}");
-                let most = ENTRIES - owed;
-                assert!((before.saturating_sub(count)..=most).contains(&left), "credit: {left}");
                 seat.book.borrow_mut().sent(world);
+                let free = before.saturating_sub(count)..=seat.free(world);
+                assert!(free.contains(&left), "credit: {left}, not {free:?}");
+                world.rates.spend(seat.params.uid, count, now.0);
                 Answer::Submitted
             }
             Err(refusal) => {
                 let code = refusal.error.code;
-                let after = free(seat);
+                let after = seat.free(world);
                 let late = seat.book.borrow().submit_refusal(world, cookie, &tickets, after);
                 let expected = [expected, late];
                 assert!(expected.contains(&Some(code)), "SUBMIT: {}: {expected:?}", refusal.error);
+                if code == ErrorCode::RateExceeded {
+                    let wait = world.rates.wait(seat.params.uid, tickets.len() as u32, now.0);
+                    assert_eq!(refusal.value, wait.div_ceil(1_000_000), "when to come again");
+                }
                 world
                     .tally
                     .add_many(Count::CreditRefused, u64::from(code == ErrorCode::CreditExceeded));

@@ -23,6 +23,7 @@ use super::daemon::Daemon;
 use super::hostile;
 use super::lane_book::Origin;
 use super::plans;
+use super::rates::Rates;
 use super::rng::Rng;
 use super::seat::{DEVICES, ENTRIES, LANES, Seat};
 use super::tally::{Count, Tally};
@@ -41,7 +42,7 @@ struct Killed;
 #[derive(Clone, Copy, Debug)]
 pub struct Wake {
     pub slot: u16,
-    bell: u32,
+    pub bell: u32,
     /// When it arrives.
     pub at: u64,
 }
@@ -72,6 +73,10 @@ pub struct World {
     pub owed: [Cell<u32>; SLOTS],
     /// Whether the seed comes to its end: everybody does what is right now.
     pub settling: Cell<bool>,
+    /// What users may still hand in.
+    pub rates: Rates,
+    /// Whether somebody only looks: nothing happens meanwhile.
+    quiet: Cell<bool>,
     daemon: RefCell<Option<Box<Daemon>>>,
     /// Moments until the daemon dies; 0 while it need not.
     fuse: Cell<u32>,
@@ -103,8 +108,10 @@ impl World {
             config.tickets = 20 + rng.below(100) as u32;
             config.tickets_per_uid = 10 + rng.below(60) as u32;
         }
+        if rng.one_in(6) {
+            config.submits_per_second = rng.pick(&[40, 200, 1000]);
+        }
         let world = World {
-            config,
             tally: Tally::new(),
             now: Cell::new(1_000_000_000_000),
             excused: Cell::new(0),
@@ -119,6 +126,9 @@ impl World {
             seats: RefCell::new(vec![None; SLOTS]),
             owed: [const { Cell::new(0) }; SLOTS],
             settling: Cell::new(false),
+            rates: Rates::new(config.submits_per_second),
+            quiet: Cell::new(false),
+            config,
             daemon: RefCell::new(None),
             fuse: Cell::new(0),
             calm: Cell::new(1),
@@ -160,6 +170,9 @@ impl World {
 
     /// A moment at which the daemon may be killed.
     pub fn may_die(&self) {
+        if self.quiet.get() {
+            return;
+        }
         let moments = self.moments.get() + 1;
         self.moments.set(moments);
         assert!(moments < MOMENTS_MAX, "the daemon does not come to the end of a turn");
@@ -177,6 +190,9 @@ impl World {
     /// Shared memory is about to be accessed: the daemon may die of it, and somebody else may make
     /// a step first.
     pub fn touched(self: &Rc<World>, side: Side) {
+        if self.quiet.get() {
+            return;
+        }
         if side != Side::Client {
             self.may_die();
         }
@@ -197,6 +213,7 @@ impl World {
                         self.tally.add(Count::Nested);
                         self.say(|| " a turn meanwhile".to_owned());
                         self.turn();
+                        self.now.update(|now| now + self.rng.up_to(100_000));
                     }
                 }
             }
@@ -267,12 +284,11 @@ impl World {
             }
             false => self.rng.below(20_000),
         };
-        seat.waited.update(|waited| waited & !(1 << bell));
         wakes.push(Wake { slot, bell, at: now + delay });
         self.fair() + delay
     }
 
-    /// The daemon was about to wait on a bell that had moved.
+    /// The daemon begins to wait on a bell that has moved.
     pub fn woken_at_once(&self, slot: u16, bell: u32) {
         self.wakes.borrow_mut().push(Wake { slot, bell, at: self.now.get() });
     }
@@ -298,6 +314,7 @@ impl World {
     fn killed(self: &Rc<World>) {
         self.tally.add(Count::Kills);
         self.wakes.borrow_mut().clear();
+        self.rates.begin();
         self.linked.set(false);
         let recovering = self.recovering.take();
         self.tally.add_many(Count::KillsInRecovery, u64::from(recovering.is_some()));
@@ -361,15 +378,17 @@ impl World {
         let Some(mut daemon) = self.daemon.borrow_mut().take() else { return };
         let serial = self.serials.get() + 1;
         self.serials.set(serial);
+        let honest = !rng.one_in(5);
+        // What a hostile client hands in is not known, so its rate is its own.
+        let uid = if honest { 1000 + rng.below(2) as u32 } else { self.rates.stranger(rng) };
         let params = SessionParams {
             submit_entries: ENTRIES,
             result_entries: ENTRIES,
             lanes: LANES,
             pid: 1000 + serial,
-            uid: 1000 + rng.below(2) as u32,
+            uid,
             clock_offset_ns: rng.pick(&[0, 77_000_000_000, -900_000_000]),
         };
-        let honest = !rng.one_in(5);
         let first = rng.pick(&[0, 0, u32::MAX - 40, u32::MAX - 3]);
         let seat = Seat::new(self, slot as u16, serial, params, honest, first);
         seat.client.borrow_mut().devices.begin(self, &seat);
@@ -473,8 +492,8 @@ impl World {
 
     /// Whatever has to hold between two steps.
     fn check(&self) {
-        let daemon = self.daemon.borrow();
-        let Some(daemon) = daemon.as_ref() else { return };
+        let mut daemon = self.daemon.borrow_mut();
+        let Some(daemon) = daemon.as_mut() else { return };
         let mut sum = 0;
         for seat in self.seats.borrow().iter().flatten() {
             let owed = self.owed[seat.slot as usize].get();
@@ -491,7 +510,11 @@ impl World {
         }
     }
 
-    fn check_seat(&self, seat: &Seat, daemon: &Daemon) {
+    fn check_seat(&self, seat: &Seat, daemon: &mut Daemon) {
+        self.quiet.set(true);
+        let free = daemon.engine.free(seat.slot, daemon.now);
+        self.quiet.set(false);
+        assert_eq!(free, seat.free(self), "credit of session {}", seat.slot);
         let mut book = seat.book.borrow_mut();
         book.check(self, daemon.turned);
         if daemon.asleep.is_none() {
@@ -525,6 +548,9 @@ impl World {
         self.say(|| "settling".to_owned());
         self.settling.set(true);
         self.fuse.set(0);
+        // Whatever is on its way arrives.
+        let now = self.now.get();
+        self.wakes.borrow_mut().iter_mut().for_each(|wake| wake.at = wake.at.min(now));
         if self.daemon.borrow().is_none() {
             self.start();
         }
