@@ -21,6 +21,7 @@ use parkd::shm::words::ReadWords;
 use super::book::Moment;
 use super::daemon::Daemon;
 use super::hostile;
+use super::kill::Kill;
 use super::lane_book::Origin;
 use super::plans;
 use super::rates::Rates;
@@ -77,13 +78,13 @@ pub struct World {
     pub rates: Rates,
     /// Whether somebody only looks: nothing happens meanwhile.
     quiet: Cell<bool>,
-    daemon: RefCell<Option<Box<Daemon>>>,
+    pub daemon: RefCell<Option<Box<Daemon>>>,
     /// Moments until the daemon dies; 0 while it need not.
-    fuse: Cell<u32>,
+    pub fuse: Cell<u32>,
     /// Accesses until somebody else makes a step, and how many that is at most.
     calm: Cell<u32>,
     /// Moments at which the daemon might have died in this step.
-    moments: Cell<u32>,
+    pub moments: Cell<u32>,
     restless: u64,
     nested: Cell<bool>,
     serials: Cell<u32>,
@@ -91,11 +92,14 @@ pub struct World {
     pub sharing: u64,
     /// In how many steps the daemon is to be killed once.
     kill_every: u64,
+    kill: Option<Kill>,
+    /// Whether that kill is still to come.
+    pub to_die: Cell<bool>,
     trace: bool,
 }
 
 impl World {
-    pub fn new(seed: u64, trace: bool) -> Rc<World> {
+    pub fn new(seed: u64, kill: Option<Kill>, trace: bool) -> Rc<World> {
         let rng = Rng::new(seed);
         let mut config = Config::with_plan(plans::bands(rng.below(plans::COUNT)));
         config.devices = (0..DEVICES).map(|_| plans::bands(rng.below(plans::COUNT))).collect();
@@ -138,6 +142,8 @@ impl World {
             serials: Cell::new(0),
             kill_every: rng.pick(&[40, 100, 300]),
             sharing: rng.pick(&[1, 5, 40]),
+            kill,
+            to_die: Cell::new(false),
             trace,
             rng,
         };
@@ -180,6 +186,7 @@ impl World {
             0 => {}
             1 => {
                 self.fuse.set(0);
+                self.to_die.set(false);
                 self.say(|| "KILLED".to_owned());
                 resume_unwind(Box::new(Killed));
             }
@@ -303,7 +310,7 @@ impl World {
     }
 
     /// Has the daemon do something, in which it may die.
-    fn live(self: &Rc<World>, does: impl FnOnce() -> Option<Box<Daemon>>) {
+    pub fn live(self: &Rc<World>, does: impl FnOnce() -> Option<Box<Daemon>>) {
         match catch_unwind(AssertUnwindSafe(does)) {
             Ok(daemon) => *self.daemon.borrow_mut() = daemon,
             Err(payload) if payload.is::<Killed>() => self.killed(),
@@ -337,7 +344,7 @@ impl World {
     }
 
     /// A daemon is started, and goes on with what there is.
-    fn start(self: &Rc<World>) {
+    pub fn start(self: &Rc<World>) {
         self.say(|| "a daemon is started".to_owned());
         if self.rng.one_in(5) && !self.settling.get() {
             self.light();
@@ -357,7 +364,10 @@ impl World {
 
     /// Lights the fuse.
     fn light(&self) {
-        self.fuse.set(self.rng.up_to(2000) as u32);
+        let moment = self.rng.up_to(2000) as u32;
+        if !self.to_die.get() {
+            self.fuse.set(moment);
+        }
     }
 
     /// A session is gone.
@@ -403,7 +413,7 @@ impl World {
     }
 
     /// Time passes; if the daemon's turn has come, it is made.
-    fn pass(self: &Rc<World>) {
+    pub fn pass(self: &Rc<World>) {
         let now = self.now.get();
         let by = self.rng.up_to(3_000_000);
         let wakes_at = self.daemon.borrow().as_ref().map(|daemon| daemon.wakes_at(self));
@@ -429,7 +439,7 @@ impl World {
         }
     }
 
-    fn each(self: &Rc<World>, does: impl Fn(&Rc<World>, &Rc<Seat>)) {
+    pub fn each(self: &Rc<World>, does: impl Fn(&Rc<World>, &Rc<Seat>)) {
         for slot in 0..SLOTS {
             let seat = self.seats.borrow()[slot].clone();
             if let Some(seat) = seat.filter(|seat| !seat.left.get() && seat.honest) {
@@ -491,7 +501,7 @@ impl World {
     }
 
     /// Whatever has to hold between two steps.
-    fn check(&self) {
+    pub fn check(&self) {
         let mut daemon = self.daemon.borrow_mut();
         let Some(daemon) = daemon.as_mut() else { return };
         let mut sum = 0;
@@ -535,73 +545,15 @@ impl World {
         for _ in 0..1 + self.rng.below(SLOTS as u64) {
             self.join();
         }
-        for _ in 0..500 + self.rng.below(200) {
+        for step in 0..500 + self.rng.below(200) {
+            if let Some(kill) = self.kill.filter(|kill| kill.step == step) {
+                self.fuse.set(kill.moment);
+                self.to_die.set(true);
+            }
             self.step();
         }
         self.settle();
         *self.daemon.borrow_mut() = None;
         self.seats.borrow_mut().clear();
-    }
-
-    /// No more faults: every ticket has to get its result, and then nothing may be left.
-    fn settle(self: &Rc<World>) {
-        self.say(|| "settling".to_owned());
-        self.settling.set(true);
-        self.fuse.set(0);
-        // Whatever is on its way arrives.
-        let now = self.now.get();
-        self.wakes.borrow_mut().iter_mut().for_each(|wake| wake.at = wake.at.min(now));
-        if self.daemon.borrow().is_none() {
-            self.start();
-        }
-        self.each(|world, seat| {
-            let mut client = seat.client.borrow_mut();
-            for lane in 0..super::seat::USED_LANES {
-                if world.rng.one_in(2) {
-                    client.devices.finish(world, seat, lane);
-                }
-            }
-        });
-        self.work(60);
-        if self.rng.one_in(4) {
-            self.live(|| {
-                let mut daemon = self.daemon.borrow_mut().take()?;
-                daemon.shut_down(self);
-                Some(daemon)
-            });
-        } else {
-            self.each(|world, seat| {
-                let mut client = seat.client.borrow_mut();
-                client.dead = false;
-                client.give_up(world, seat);
-            });
-        }
-        self.work(60);
-        self.each(|_, seat| {
-            let book = seat.book.borrow();
-            assert!(book.open.is_empty(), "tickets without a result: {:?}", book.open);
-            let unread = book.tickets.iter().filter(|ticket| ticket.is_lost()).count();
-            assert_eq!(unread, 0, "results that the client has not got");
-        });
-        self.seats.borrow().iter().flatten().for_each(|seat| seat.left.set(true));
-        self.pass();
-        self.check();
-        assert!(self.seats.borrow().iter().all(Option::is_none), "sessions are kept");
-    }
-
-    fn work(self: &Rc<World>, rounds: u32) {
-        for _ in 0..rounds {
-            self.moments.set(0);
-            self.each(|world, seat| {
-                let mut client = seat.client.borrow_mut();
-                client.dead = false;
-                for _ in 0..4 {
-                    client.write(world, seat);
-                    client.read(world, seat);
-                }
-            });
-            self.pass();
-            self.check();
-        }
     }
 }
