@@ -2,9 +2,9 @@
 //! clients, devices, wakes and kills that do whatever their seed says.
 //!
 //! `cargo test --test sim` runs 2,000 seeds, `PARKD_SIM_SEEDS=N` as many as it says; for many,
-//! `cargo test --release --test sim` is the command.
-//! `PARKD_SIM_SEED=S` with `-- --nocapture` runs seed S alone and prints its every step. In a stretch
-//! of some seeds the daemon is also killed at one moment after another, each in a run of its own.
+//! `cargo test --release --test sim` is the command. `PARKD_SIM_SEED=S` with `-- --nocapture` runs
+//! seed S alone and prints its every step. In a stretch of some seeds the daemon is also killed at
+//! one moment after another, each in a run of its own.
 
 mod book;
 mod client;
