@@ -16,13 +16,15 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use parkd::client::Session;
+use parkd::core::error::ErrorCode;
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 
 use super::counts::Counts;
+use super::idle;
 use crate::support::PATIENCE;
 
 /// How a client waits.
@@ -123,10 +125,22 @@ impl ClientArgs {
     }
 }
 
-/// The socket as [`Session::builder`] wants it, with rings of this many entries.
+/// Between two attempts to connect, where others of this user connect as well.
+const RATE_PAUSE: Duration = Duration::from_millis(5);
+
+/// The socket as [`Session::builder`] wants it, with rings of this many entries. Where clients of a
+/// load connect more often than their user may, they wait.
 fn connect(socket: &Path, entries: u32, lanes: u32) -> parkd::core::error::Result<Session> {
     let builder = Session::builder().submit_entries(entries).result_entries(entries).lanes(lanes);
-    builder.connect_to(socket)
+    let end = Instant::now() + PATIENCE;
+    loop {
+        match builder.connect_to(socket) {
+            Err(error) if error.code == ErrorCode::RateExceeded && Instant::now() < end => {
+                idle(RATE_PAUSE);
+            }
+            done => return done,
+        }
+    }
 }
 
 /// How long to wait for a result. Where one was lost already, others are likely to be, and not
