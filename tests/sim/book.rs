@@ -17,6 +17,7 @@ use parkd::engine::table::over;
 use parkd::proto::entry::{EntryWords, Op, ResultEntry, SubmitEntry, TicketKind};
 
 use super::lane_book::{Ending, LaneBook, Origin, is_there};
+use super::plans;
 use super::seat::LANES;
 use super::tally::Count;
 use super::world::World;
@@ -64,7 +65,7 @@ pub struct Ticket {
     pub overdue: Option<u64>,
     /// Whether the client has taken its result.
     pub read: bool,
-    /// How long it may take to be found, in nanoseconds.
+    /// How long it may take to be found once it is accepted, in nanoseconds.
     pub bound: u64,
 }
 
@@ -170,7 +171,7 @@ impl Book {
     }
 
     /// The client hands a ticket in; its name is set. Answers its number.
-    pub fn hand(&mut self, entry: SubmitEntry, bound: u64, fd_code: u32) -> usize {
+    pub fn hand(&mut self, entry: SubmitEntry, fd_code: u32) -> usize {
         let at = self.tickets.len();
         let entry = SubmitEntry { user_data: self.name(at), ..entry };
         let deadline = match entry.deadline_ns {
@@ -189,7 +190,7 @@ impl Book {
             reached: None,
             overdue: None,
             read: false,
-            bound,
+            bound: 0,
         });
         self.open.push(at);
         at
@@ -262,9 +263,12 @@ impl Book {
     }
 
     fn accept(&mut self, world: &World, at: usize) {
+        // Not before: the lane may have been another device's when the ticket was made.
+        let bound = self.bound(world, at);
         let ticket = &mut self.tickets[at];
         assert_eq!(ticket.state, State::Handed, "ticket {at} is accepted twice");
         ticket.state = State::Waiting;
+        ticket.bound = bound;
         ticket.accepted = world.fair();
         if let Some(lane) = ticket.lane() {
             let lane = &self.lanes[lane % LANES as usize];
@@ -274,6 +278,18 @@ impl Book {
         world.owed[self.slot as usize].update(|owed| owed + 1);
         world.tally.add(Count::Tickets);
         world.say(|| format!("  accepted {}.{at}", self.slot));
+    }
+
+    /// How long a ticket may take to be found.
+    fn bound(&self, world: &World, at: usize) -> u64 {
+        let ticket = &self.tickets[at];
+        let Some(lane) = ticket.lane() else { return 0 };
+        let bands = match ticket.entry.plan {
+            0 => world.config.devices.get(self.lanes[lane % LANES as usize].device as usize),
+            id => self.plans.get(id as usize - 1),
+        };
+        // Without a plan it is refused.
+        bands.map_or(0, |bands| plans::bound(&bands.plan_for(ticket.entry.rows), &world.config))
     }
 
     /// Why the daemon has to refuse a ticket, if it has to.

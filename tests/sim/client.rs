@@ -426,17 +426,8 @@ impl Client {
             rows: rng.below(200) as u32,
             ..Default::default()
         };
-        let device = book.lanes[lane as usize].device as usize;
-        let bands = match plan {
-            0 => world.config.devices[device],
-            id => book.plans.get(id as usize - 1).copied().unwrap_or(world.config.devices[0]),
-        };
-        let bound = match kind {
-            TicketKind::Word => plans::bound(&bands.plan_for(entry.rows), &world.config),
-            _ => 0,
-        };
         let fd_code = if rng.one_in(4) { 5 } else { 0 };
-        book.hand(entry, bound, fd_code)
+        book.hand(entry, fd_code)
     }
 
     /// One step of the thread that takes results.
