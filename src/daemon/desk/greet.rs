@@ -172,17 +172,19 @@ impl Desk {
             BellKind::Futex => None,
         };
         let fds = self.welcome_fds(&rings_fd, &lanes_fd, &events, bell.as_ref())?;
+        let table_fd = table.fd().map(duplicate).transpose()?;
+        // Before the manager has the table: a life that dies right then leaves a whole one.
+        let mut session = Prepared::new(seat.slot, &params, memory, table, &self.setup.engine)?
+            .numbered(seat.serial);
+        session.header().hello_cookie = cookie;
         let mut parts = vec![
             (Part::Rings, rings_fd.as_fd()),
             (Part::Lanes, lanes_fd.as_fd()),
             (Part::Events, events.as_fd()),
         ];
-        parts.extend(table.fd().map(|table| (Part::Table, table)));
+        parts.extend(table_fd.iter().map(|table| (Part::Table, table.as_fd())));
         parts.extend(bell.iter().map(|bell| (Part::Bell, bell.as_fd())));
         let barrier = self.leave_with_manager(seat.serial, &parts);
-        let mut session = Prepared::new(seat.slot, &params, memory, table, &self.setup.engine)?
-            .numbered(seat.serial);
-        session.header().hello_cookie = cookie;
         let kind = bell_kind(bell.is_some());
         let welcome = self.welcome(version, seat.serial, kind, Some(&params));
         Ok(Keeping {
@@ -200,8 +202,10 @@ pub(super) fn bell_kind(by_eventfd: bool) -> u8 {
     if by_eventfd { BellKind::Eventfd as u8 } else { BellKind::Futex as u8 }
 }
 
-fn duplicate(fd: &OwnedFd) -> Result<OwnedFd> {
-    fd.try_clone().map_err(|e| Error::new(ErrorCode::SystemFailed, format!("dup: {e}")))
+fn duplicate(fd: impl AsFd) -> Result<OwnedFd> {
+    fd.as_fd()
+        .try_clone_to_owned()
+        .map_err(|e| Error::new(ErrorCode::SystemFailed, format!("dup: {e}")))
 }
 
 fn common_version(hello: &Hello) -> Result<u16> {
