@@ -85,6 +85,15 @@ impl Estimator {
         }
     }
 
+    /// Whether the end of the next wait is foreseen so near that it is watched for at once. Never
+    /// where it sleeps.
+    pub fn is_near(&self, predict: &Predict) -> bool {
+        match self {
+            Estimator::Min(_) => false,
+            Estimator::Adaptive(adaptive) => adaptive.is_near(predict),
+        }
+    }
+
     /// Learns from one wait.
     pub fn record(&mut self, predict: &Predict, sample: Sample) {
         match self {

@@ -63,6 +63,17 @@ impl PointTable {
         self.rows[row].1.sleep(predict)
     }
 
+    /// Whether the end of the next wait at `point` is foreseen so near that it is watched for at
+    /// once.
+    pub fn is_near(&self, point: u64, predict: &Predict) -> bool {
+        // Known without a look-up: it would be one for each ticket.
+        self.kind != EstimatorKind::Min
+            && self.find(point).is_ok_and(|at| {
+                let row = self.index[at].1 as usize;
+                self.rows[row].1.is_near(predict)
+            })
+    }
+
     /// Learns from a wait at `point`. A new point takes the place of the one used
     /// longest ago when the table is full.
     pub fn record(&mut self, point: u64, predict: &Predict, sample: Sample) {

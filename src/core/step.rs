@@ -145,15 +145,6 @@ impl Wait {
         }
     }
 
-    /// Whether the predicted sleep lies behind: what is parked for now is expected any moment.
-    pub fn predicted(&self) -> bool {
-        let looking = matches!(
-            self.phase,
-            Phase::LateQuery | Phase::Park | Phase::BackstopQuery | Phase::Poll
-        );
-        looking && self.wake_at != MonoNs::MAX
-    }
-
     /// The next action after `event`, which happened at `now`. A wait that is over repeats its end,
     /// without a sample, so that nothing is learned twice.
     pub fn step(&mut self, now: MonoNs, event: Event) -> Action {

@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use crate::core::bands::Bands;
 use crate::core::error::{Error, ErrorCode, Result};
+use crate::core::estimator::EstimatorKind;
 use crate::core::line::Width;
 use crate::core::time::{DurNs, MonoNs};
 use crate::engine::table::TableLayout;
@@ -127,7 +128,11 @@ pub const PLAN: &str = "flag:park_us=50,backstop_us=1000\
     +predict:margin_us=150,min_sleep_us=20,max_sleep_us=50000,window=8";
 
 pub fn bench_with(plan: &str) -> Bench {
-    let config = Config::with_plan(Bands::parse(plan).unwrap());
+    bench_by(EstimatorKind::Min, plan)
+}
+
+pub fn bench_by(estimator: EstimatorKind, plan: &str) -> Bench {
+    let config = Config { estimator, ..Config::with_plan(Bands::parse(plan).unwrap()) };
     let engine = Engine::new(config.clone(), 4);
     let shared = Shared::new();
     let mut bench = Bench { engine, shared, config: config.clone(), now: MonoNs(1_000_000_000) };

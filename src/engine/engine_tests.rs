@@ -3,6 +3,7 @@ use std::collections::HashMap;
 use proptest::prelude::*;
 
 use super::*;
+use crate::core::estimator::EstimatorKind;
 use crate::engine::bench_tests::*;
 use crate::engine::table::{self, Table};
 use crate::proto::entry::ResultEntry;
@@ -72,6 +73,24 @@ fn a_learned_wait_sleeps_then_looks_hot() {
     assert_eq!((read.len(), read[0].waited), (1, 3));
     bench.turn();
     assert!(!bench.engine.is_hot());
+}
+
+#[test]
+fn what_is_near_is_watched_for_at_once_and_what_is_unknown_is_not() {
+    for (estimator, hot) in [(EstimatorKind::Adaptive, true), (EstimatorKind::Min, false)] {
+        let mut bench = bench_by(estimator, PLAN);
+        bench.submit(word(1, 1));
+        assert!(!bench.engine.is_hot(), "nothing is known");
+        bench.pass(30);
+        bench.shared.store(0, 1);
+        assert_eq!(bench.wait(60).len(), 1);
+        bench.submit(word(2, 2));
+        assert_eq!(bench.engine.is_hot(), hot, "{estimator:?}");
+        bench.pass(bench.config.spin.as_us() + 1);
+        bench.turn();
+        bench.turn();
+        assert!(!bench.engine.is_hot(), "not for longer than spin_us");
+    }
 }
 
 const AHEAD: Ahead = Ahead { by: DurNs::from_us(80), keeps_awake: true };

@@ -94,6 +94,8 @@ impl<P: Ports> Session<P> {
         let row = self.table.parts().rows[at as usize];
         let plan = self.plan_of(cx, &row, self.lanes[lane as usize].device);
         let sleep = plan.predict.and_then(|predict| self.points.sleep(row.point, &predict));
+        let near = sleep.is_none()
+            && plan.predict.is_some_and(|predict| self.points.is_near(row.point, &predict));
         let sleep = sleep.map(|sleep| sleep.saturating_sub(cx.lead));
         let entry = &mut self.lanes[lane as usize];
         let start = MonoNs(row.submitted_ns).max(entry.last_done);
@@ -102,7 +104,11 @@ impl<P: Ports> Session<P> {
         entry.point = row.point;
         entry.predict = plan.predict;
         entry.wait = Wait::new(&plan, start, sleep, None);
-        entry.hot_until = sleep.map_or(MonoNs(0), |sleep| start + sleep + cx.config.spin);
+        entry.hot_until = match sleep {
+            Some(sleep) => start + sleep + cx.config.spin,
+            None if near => start + cx.config.spin,
+            None => MonoNs(0),
+        };
         true
     }
 
@@ -144,10 +150,8 @@ impl<P: Ports> Session<P> {
 
     /// A bounded park: hot inside the predicted window, else warm.
     fn park(&mut self, cx: &mut Context<'_>, lane: u32, until: MonoNs) {
-        let entry = &self.lanes[lane as usize];
-        let hot_until = entry.hot_until;
-        let inside = entry.wait.predicted() && cx.now < hot_until;
-        if inside && self.may_be_hot(cx, lane) {
+        let hot_until = self.lanes[lane as usize].hot_until;
+        if cx.now < hot_until && self.may_be_hot(cx, lane) {
             self.go_hot(cx, lane, hot_until);
         } else {
             self.set_imminent(cx, lane, false);
