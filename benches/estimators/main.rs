@@ -38,7 +38,7 @@ fn table(json: bool) -> Result<(), String> {
         }
         let rules = EstimatorKind::ALL.iter().map(|kind| Rule::Estimated(*kind));
         for rule in rules.chain([Rule::Spin, Rule::SleepPoll]) {
-            let totals = looks.replay(rule, &trace.ns);
+            let totals = looks.replay(rule, trace.work());
             match json {
                 true => records.push(record(&trace, rule, &totals)),
                 false => print(rule, &totals),

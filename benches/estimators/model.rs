@@ -1,19 +1,37 @@
 //! How the daemon waits for one ticket after the other, computed.
 //!
 //! A wait's work takes so long; the wait sleeps as long as its estimator says, then *watches*
-//! (looks without a pause) for `spin_us`, then looks every `park_us`. Without an estimate it looks
-//! every `park_us` from the start. What it learns is what the engine would. Left out is what no
-//! rule changes: that sleeps end late, that wakes take time, and the budget for watching.
+//! (looks without a pause) for `spin_us` or while the budget lasts, then looks every `park_us`.
+//! Without an estimate it looks every `park_us` from the start. What it learns is what the engine
+//! would. A sleep ends up to [`OVERSLEPT_NS`] off its time, a waiter runs [`WAKE_NS`] after a look
+//! that found its work done. Then the next work starts; or it has gone on, where work is *back to
+//! back*: then the next wait is shorter by as much as the last was found late.
 
 use std::path::Path;
 
-use parkd::core::estimator::{EstimatorKind, Sample};
+use parkd::core::estimator::{Estimator, EstimatorKind, Sample};
 use parkd::core::plan::{Park, Predict};
 use parkd::core::time::DurNs;
 use parkd::daemon::config::Config;
+use parkd::soft::work::split_mix;
 
 /// Pause between two looks of a client that sleeps.
 const SLEEP_POLL_NS: u64 = 100_000;
+
+/// How far off its time a sleep ends at most, either way: what is left after the daemon has made up
+/// for the median.
+const OVERSLEPT_NS: u64 = 5_000;
+
+/// Wall time whose share may be watched at most, and the least that is begun with: those of
+/// `src/engine/budget.rs`.
+const CAPACITY_NS: u64 = 20_000_000;
+const QUANTUM_NS: u64 = 20_000;
+
+/// From a look that found something to the waiter's next wait.
+const WAKE_NS: u64 = 10_000;
+
+/// Chooses how far off sleeps end.
+const SEED: u64 = 0x6f76_6572;
 
 /// The numbers of a configuration.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +40,16 @@ pub struct Looks {
     pub late_percent: u32,
     pub spin_ns: u64,
     pub park_ns: u64,
+    pub budget_percent: u32,
+}
+
+/// Work that is waited for, one piece after the other.
+#[derive(Clone, Copy, Debug)]
+pub struct Work<'a> {
+    /// How long each takes.
+    pub ns: &'a [u64],
+    /// Whether the next begins when one ends, whoever waits; else when the waiter comes back.
+    pub back_to_back: bool,
 }
 
 /// Who decides how long to sleep.
@@ -62,7 +90,7 @@ pub struct Totals {
     /// Rises.
     added_ns: Vec<u64>,
     watched_ns: u64,
-    work_ns: u64,
+    all_ns: u64,
 }
 
 impl Looks {
@@ -80,45 +108,62 @@ impl Looks {
             late_percent: config.predict.late_percent,
             spin_ns: u64::from(config.park.spin_us) * 1000,
             park_ns: u64::from(park_us) * 1000,
+            budget_percent: config.park.spin_budget_percent,
         })
     }
 
     /// Waits for one piece of work after the other, by a rule.
-    pub fn replay(&self, rule: Rule, work: &[u64]) -> Totals {
-        let mut totals = Totals::default();
-        match rule {
-            Rule::Estimated(kind) => {
-                let mut estimator = kind.cold(self.late_percent);
-                for &ns in work {
-                    let (wait, sample) = self.wait(estimator.sleep(&self.predict), ns);
-                    estimator.record(&self.predict, sample);
-                    totals.add(wait, ns);
+    pub fn replay(&self, rule: Rule, work: Work<'_>) -> Totals {
+        let mut by = match rule {
+            Rule::Estimated(kind) => By::Estimator(kind.cold(self.late_percent), Budget::new(self)),
+            Rule::Spin => By::Spin,
+            Rule::SleepPoll => By::SleepPoll,
+        };
+        let (mut totals, mut now, mut due) = (Totals::default(), 0, 0);
+        for (job, &ns) in (0..).zip(work.ns) {
+            due = if work.back_to_back { due + ns } else { now + ns };
+            let left = due.saturating_sub(now);
+            let wait = match &mut by {
+                _ if left == 0 => {
+                    if let By::Estimator(estimator, _) = &mut by {
+                        estimator.record(&self.predict, Sample::Immediate(DurNs(0)));
+                    }
+                    Wait { late: false, added_ns: now - due, watched_ns: 0 }
                 }
-            }
-            Rule::Spin => {
-                work.iter()
-                    .for_each(|&ns| totals.add(Wait { watched_ns: ns, ..Wait::default() }, ns));
-            }
-            Rule::SleepPoll => {
-                let added = |ns: u64| ns.next_multiple_of(SLEEP_POLL_NS) - ns;
-                let wait = |ns| Wait { late: true, added_ns: added(ns), watched_ns: 0 };
-                work.iter().for_each(|&ns| totals.add(wait(ns), ns));
-            }
+                By::Estimator(estimator, budget) => {
+                    let off = split_mix(SEED, job) % (2 * OVERSLEPT_NS + 1);
+                    let sleep = estimator.sleep(&self.predict);
+                    let sleep = sleep.map(|sleep| (sleep.0 + off).saturating_sub(OVERSLEPT_NS));
+                    let at_once = estimator.is_near(&self.predict).then_some(0);
+                    let (wait, sample) = self.wait(sleep.or(at_once), left, budget, now);
+                    estimator.record(&self.predict, sample);
+                    wait
+                }
+                By::Spin => Wait { watched_ns: left, ..Wait::default() },
+                By::SleepPoll => {
+                    let added_ns = left.next_multiple_of(SLEEP_POLL_NS) - left;
+                    Wait { late: true, added_ns, watched_ns: 0 }
+                }
+            };
+            totals.add(wait);
+            now = due + wait.added_ns + if rule == Rule::Spin { 0 } else { WAKE_NS };
         }
+        totals.all_ns = now;
         totals.added_ns.sort_unstable();
         totals
     }
 
     /// One wait for `work` nanoseconds that sleeps as long as this first, and what it teaches.
-    fn wait(&self, sleep: Option<DurNs>, work: u64) -> (Wait, Sample) {
-        let Some(DurNs(sleep)) = sleep else { return self.parked(0, work, 0) };
+    fn wait(&self, sleep: Option<u64>, work: u64, budget: &mut Budget, now: u64) -> (Wait, Sample) {
+        let Some(sleep) = sleep else { return self.parked(0, work, 0) };
         if work <= sleep {
             let wait = Wait { late: true, added_ns: sleep - work, watched_ns: 0 };
             return (wait, Sample::Late { woke_after: DurNs(sleep) });
         }
-        let watched = work - sleep;
-        if watched > self.spin_ns {
-            return self.parked(sleep + self.spin_ns, work, self.spin_ns);
+        let watched = (work - sleep).min(self.spin_ns).min(budget.at(now + sleep));
+        budget.left_ns -= watched;
+        if sleep + watched < work {
+            return self.parked(sleep + watched, work, watched);
         }
         let wait = Wait { late: false, added_ns: 0, watched_ns: watched };
         (wait, Sample::Exact(DurNs(work)))
@@ -133,13 +178,41 @@ impl Looks {
     }
 }
 
+/// What a rule keeps from wait to wait.
+enum By {
+    Estimator(Estimator, Budget),
+    Spin,
+    SleepPoll,
+}
+
+/// What may be watched: as `src/engine/budget.rs`, for one session alone.
+struct Budget {
+    percent: u64,
+    left_ns: u64,
+    filled: u64,
+}
+
+impl Budget {
+    fn new(looks: &Looks) -> Budget {
+        let percent = u64::from(looks.budget_percent);
+        Budget { percent, left_ns: CAPACITY_NS * percent / 100, filled: 0 }
+    }
+
+    /// What may be watched from `now` on.
+    fn at(&mut self, now: u64) -> u64 {
+        let filled = (now - self.filled) * self.percent / 100;
+        self.left_ns = (self.left_ns + filled).min(CAPACITY_NS * self.percent / 100);
+        self.filled = now;
+        if self.left_ns < QUANTUM_NS { 0 } else { self.left_ns }
+    }
+}
+
 impl Totals {
-    fn add(&mut self, wait: Wait, work: u64) {
+    fn add(&mut self, wait: Wait) {
         self.waits += 1;
         self.late += u64::from(wait.late);
         self.added_ns.push(wait.added_ns);
         self.watched_ns += wait.watched_ns;
-        self.work_ns += work + wait.added_ns;
     }
 
     /// Waits whose work was found done when their sleep ended.
@@ -160,6 +233,6 @@ impl Totals {
 
     /// Time spent watching, of all the time.
     pub fn watched_percent(&self) -> f64 {
-        self.watched_ns as f64 * 100.0 / self.work_ns.max(1) as f64
+        self.watched_ns as f64 * 100.0 / self.all_ns.max(1) as f64
     }
 }
