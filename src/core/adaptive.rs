@@ -9,11 +9,11 @@
 //! - an immediate wait teaches nothing: nothing would have been slept;
 //! - after a late wait the next looks earlier by a quarter: it may be shorter by as much as the
 //!   late one was late. After two in a row what was known is forgotten: work has become shorter;
-//! - four residuals in a row that lie above all before are a shift: those before are
-//!   forgotten;
+//! - four residuals in a row that lie above all before are a shift: those before are forgotten;
 //! - until [`SETTLED`] residuals are known the margin is at least the plan's `margin_us`, and a
-//!   sixteenth of the short residual; then it is at most an eighth of it. More would not pay:
-//!   whoever watches that long is out of budget when the end comes.
+//!   sixteenth of the short residual; then it is at most an eighth of it, or the spread where that
+//!   is more. A longer one would not pay: whoever watches that long is out of budget when the end
+//!   comes.
 
 use super::estimator::Sample;
 use super::plan::Predict;
