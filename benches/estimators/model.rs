@@ -9,7 +9,8 @@
 
 use std::path::Path;
 
-use parkd::core::estimator::{Estimator, EstimatorKind, Sample};
+use parkd::core::anchored::Begun;
+use parkd::core::estimator::{Estimator, EstimatorKind, Foreseen, Sample};
 use parkd::core::plan::{Park, Predict};
 use parkd::core::time::DurNs;
 use parkd::daemon::config::Config;
@@ -120,23 +121,31 @@ impl Looks {
             Rule::SleepPoll => By::SleepPoll,
         };
         let (mut totals, mut now, mut due) = (Totals::default(), 0, 0);
+        let mut seen = None;
         for (job, &ns) in (0..).zip(work.ns) {
             due = if work.back_to_back { due + ns } else { now + ns };
             let left = due.saturating_sub(now);
             let wait = match &mut by {
                 _ if left == 0 => {
                     if let By::Estimator(estimator, _) = &mut by {
-                        estimator.record(&self.predict, Sample::Immediate(DurNs(0)));
+                        let immediate = Sample::Immediate(DurNs(0));
+                        estimator.record(&self.predict, immediate, Begun::default());
                     }
                     Wait { late: false, added_ns: now - due, watched_ns: 0 }
                 }
                 By::Estimator(estimator, budget) => {
                     let off = split_mix(SEED, job) % (2 * OVERSLEPT_NS + 1);
-                    let sleep = estimator.sleep(&self.predict);
-                    let sleep = sleep.map(|sleep| (sleep.0 + off).saturating_sub(OVERSLEPT_NS));
-                    let at_once = estimator.is_near(&self.predict).then_some(0);
-                    let (wait, sample) = self.wait(sleep.or(at_once), left, budget, now);
-                    estimator.record(&self.predict, sample);
+                    let after = seen.map(|seen: u64| DurNs(now.saturating_sub(seen)));
+                    let begun = Begun { after, slack: DurNs::ZERO };
+                    let foreseen = estimator.foresee(&self.predict, begun).map(|mut foreseen| {
+                        if foreseen.sleep > DurNs::ZERO {
+                            let sleep = (foreseen.sleep.0 + off).saturating_sub(OVERSLEPT_NS);
+                            foreseen.sleep = DurNs(sleep);
+                        }
+                        foreseen
+                    });
+                    let (wait, sample) = self.wait(foreseen, left, budget, now);
+                    estimator.record(&self.predict, sample, begun);
                     wait
                 }
                 By::Spin => Wait { watched_ns: left, ..Wait::default() },
@@ -146,6 +155,8 @@ impl Looks {
                 }
             };
             totals.add(wait);
+            // Where a park found it only the time between two looks is known.
+            seen = Some(if wait.late { due + wait.added_ns } else { due + wait.added_ns / 2 });
             now = due + wait.added_ns + if rule == Rule::Spin { 0 } else { WAKE_NS };
         }
         totals.all_ns = now;
@@ -153,17 +164,34 @@ impl Looks {
         totals
     }
 
-    /// One wait for `work` nanoseconds that sleeps as long as this first, and what it teaches.
-    fn wait(&self, sleep: Option<u64>, work: u64, budget: &mut Budget, now: u64) -> (Wait, Sample) {
-        let Some(sleep) = sleep else { return self.parked(0, work, 0) };
+    /// One wait for `work` nanoseconds of which this is foreseen, and what it teaches.
+    fn wait(
+        &self,
+        foreseen: Option<Foreseen>,
+        work: u64,
+        budget: &mut Budget,
+        now: u64,
+    ) -> (Wait, Sample) {
+        let Some(Foreseen { sleep: DurNs(sleep), expected }) = foreseen else {
+            return self.parked(0, work, 0);
+        };
         if work <= sleep {
             let wait = Wait { late: true, added_ns: sleep - work, watched_ns: 0 };
             return (wait, Sample::Late { woke_after: DurNs(sleep) });
         }
-        let watched = (work - sleep).min(self.spin_ns).min(budget.at(now + sleep));
+        let looks = sleep.max(expected.0.saturating_sub(self.spin_ns / 2));
+        if work <= looks {
+            // The last park before the looking starts may be cut short.
+            let parks = (work - sleep).div_ceil(self.park_ns);
+            let from = sleep + (parks - 1) * self.park_ns;
+            let to = (from + self.park_ns).min(looks);
+            let wait = Wait { late: false, added_ns: to - work, watched_ns: 0 };
+            return (wait, Sample::Between { from: DurNs(from), to: DurNs(to) });
+        }
+        let watched = (work - looks).min(self.spin_ns).min(budget.at(now + looks));
         budget.left_ns -= watched;
-        if sleep + watched < work {
-            return self.parked(sleep + watched, work, watched);
+        if looks + watched < work {
+            return self.parked(looks + watched, work, watched);
         }
         let wait = Wait { late: false, added_ns: 0, watched_ns: watched };
         (wait, Sample::Exact(DurNs(work)))

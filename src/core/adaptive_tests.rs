@@ -108,78 +108,15 @@ fn an_immediate_wait_teaches_nothing() {
 }
 
 #[test]
-fn a_late_wait_looks_a_quarter_earlier_once_and_two_are_a_shift() {
+fn one_late_wait_does_not_stop_sleeping() {
     let mut rule = AdaptiveEstimator::new(1);
     Trace::new(8).run(&mut rule, 20, MS, 1);
     let sleep = rule.sleep(&PREDICT).unwrap();
-    let late = Sample::Late { woke_after: sleep };
-    rule.record(&PREDICT, late);
+    rule.record(&PREDICT, Sample::Late { woke_after: sleep });
     let after = rule.sleep(&PREDICT).unwrap();
-    assert!(after.0 < sleep.0 * 8 / 10 && after.0 > sleep.0 * 7 / 10, "{sleep:?} {after:?}");
-    let mut found = rule;
-    found.record(&PREDICT, Sample::Exact(DurNs(MS as u64)));
-    let again = found.sleep(&PREDICT).unwrap();
-    assert!(again.0 > sleep.0 * 95 / 100, "{sleep:?} {again:?}");
-    rule.record(&PREDICT, late);
-    assert_eq!(rule.sleep(&PREDICT), None);
-}
-
-#[test]
-fn one_odd_wait_among_many_says_nothing() {
-    for odd in [MS / 2, 3 * MS] {
-        let mut rule = AdaptiveEstimator::new(1);
-        Trace::new(9).run(&mut rule, 20, MS, 1);
-        let before = rule.sleep(&PREDICT).unwrap();
-        rule.record(&PREDICT, Sample::Exact(DurNs(odd as u64)));
-        let after = rule.sleep(&PREDICT).unwrap();
-        assert!(after.0.abs_diff(before.0) < 10_000, "{odd}: {before:?} {after:?}");
-    }
-}
-
-#[test]
-fn short_work_that_is_always_late_every_third_time_is_learned() {
-    let mut rule = AdaptiveEstimator::new(1);
-    let mut late = [0; 2];
-    for job in 0..600 {
-        let took = [MS, 3 * MS, 2 * MS][job % 3] as u64;
-        let sample = match rule.sleep(&PREDICT) {
-            Some(sleep) if sleep.0 > took => {
-                late[job / 300] += 1;
-                Sample::Late { woke_after: sleep }
-            }
-            _ => Sample::Exact(DurNs(took)),
-        };
-        rule.record(&PREDICT, sample);
-    }
-    assert!(late[1] <= 9, "{late:?} of 300 each");
-}
-
-#[test]
-fn coarse_looks_lead_to_fine_ones() {
-    // Work of 1 ms, looked at every 150 us as long as nobody watches.
-    let mut rule = AdaptiveEstimator::new(1);
-    rule.record(&PREDICT, Sample::Between { from: DurNs::from_us(900), to: DurNs::from_us(1050) });
-    let sleep = rule.sleep(&PREDICT).unwrap();
-    assert!((DurNs::from_us(850)..DurNs::from_us(950)).contains(&sleep), "{sleep:?}");
-    // What is known no better than it was foreseen moves little.
-    Trace::new(10).run(&mut rule, 20, MS, 0);
-    let before = rule.sleep(&PREDICT).unwrap();
-    let coarse = Sample::Between { from: DurNs::from_us(960), to: DurNs::from_us(1110) };
-    for _ in 0..16 {
-        rule.record(&PREDICT, coarse);
-    }
-    let after = rule.sleep(&PREDICT).unwrap();
-    assert!(after.0.abs_diff(before.0) < 60_000, "{before:?} {after:?}");
-}
-
-#[test]
-fn what_ends_before_a_sleep_would_pay_is_near() {
-    let mut rule = AdaptiveEstimator::new(1);
-    assert!(!rule.is_near(&PREDICT), "nothing is known");
-    rule.record(&PREDICT, Sample::Exact(DurNs::from_us(40)));
-    assert!(rule.is_near(&PREDICT));
-    Trace::new(11).run(&mut rule, 30, MS, 1);
-    assert!(!rule.is_near(&PREDICT), "it sleeps");
+    assert!(after < sleep && after.0 > sleep.0 * 9 / 10, "{sleep:?} {after:?}");
+    rule.record(&PREDICT, Sample::Late { woke_after: after });
+    assert_eq!(rule.sleep(&PREDICT), None, "two are a shift");
 }
 
 #[test]

@@ -5,7 +5,7 @@
 //! nobody looked. The prediction is when the end is expected, the *sleep* what is slept of it: a
 //! margin less, and never above the plan's `max_sleep_us`.
 
-use super::adaptive::AdaptiveEstimator;
+use super::anchored::{AnchoredEstimator, Begun};
 use super::plan::{Predict, WINDOW};
 use super::time::DurNs;
 
@@ -30,12 +30,22 @@ pub enum Sample {
     },
 }
 
+/// What is foreseen of the next wait, from its start on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Foreseen {
+    /// How long it may sleep.
+    pub sleep: DurNs,
+    /// When looking is worth most: no earlier than the sleep's end. Half of what is looked lies
+    /// before it, where that fits; all after it where it is the sleep's end.
+    pub expected: DurNs,
+}
+
 /// Which rule predicts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EstimatorKind {
     /// The least of the last residuals: [`MinEstimator`].
     Min,
-    /// Level, spread and a learned margin: [`AdaptiveEstimator`].
+    /// Level, spread and a learned margin: [`AnchoredEstimator`].
     Adaptive,
 }
 
@@ -61,7 +71,7 @@ impl EstimatorKind {
     pub fn cold(self, late_percent: u32) -> Estimator {
         match self {
             EstimatorKind::Min => Estimator::Min(MinEstimator::new()),
-            EstimatorKind::Adaptive => Estimator::Adaptive(AdaptiveEstimator::new(late_percent)),
+            EstimatorKind::Adaptive => Estimator::Adaptive(AnchoredEstimator::new(late_percent)),
         }
     }
 }
@@ -71,34 +81,27 @@ impl EstimatorKind {
 pub enum Estimator {
     /// See [`MinEstimator`].
     Min(MinEstimator),
-    /// See [`AdaptiveEstimator`].
-    Adaptive(AdaptiveEstimator),
+    /// See [`AnchoredEstimator`].
+    Adaptive(AnchoredEstimator),
 }
 
 impl Estimator {
-    /// How long the next wait sleeps: none when cold or where the sleep would be too short, and
-    /// never above `max_sleep_us`.
-    pub fn sleep(&self, predict: &Predict) -> Option<DurNs> {
+    /// What is foreseen of the next wait: nothing when cold or where the sleep would be too short.
+    /// The sleep is never above `max_sleep_us`.
+    pub fn foresee(&self, predict: &Predict, begun: Begun) -> Option<Foreseen> {
         match self {
-            Estimator::Min(min) => min.sleep(predict),
-            Estimator::Adaptive(adaptive) => adaptive.sleep(predict),
-        }
-    }
-
-    /// Whether the end of the next wait is foreseen so near that it is watched for at once. Never
-    /// where it sleeps.
-    pub fn is_near(&self, predict: &Predict) -> bool {
-        match self {
-            Estimator::Min(_) => false,
-            Estimator::Adaptive(adaptive) => adaptive.is_near(predict),
+            Estimator::Min(min) => {
+                min.sleep(predict).map(|sleep| Foreseen { sleep, expected: sleep })
+            }
+            Estimator::Adaptive(adaptive) => adaptive.foresee(predict, begun),
         }
     }
 
     /// Learns from one wait.
-    pub fn record(&mut self, predict: &Predict, sample: Sample) {
+    pub fn record(&mut self, predict: &Predict, sample: Sample, begun: Begun) {
         match self {
             Estimator::Min(min) => min.record(predict, sample),
-            Estimator::Adaptive(adaptive) => adaptive.record(predict, sample),
+            Estimator::Adaptive(adaptive) => adaptive.record(predict, sample, begun),
         }
     }
 }

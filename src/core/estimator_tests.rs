@@ -72,9 +72,12 @@ fn kinds_are_known_by_their_labels() {
     }
     assert_eq!(EstimatorKind::parse("Min"), None);
     let mut estimator = EstimatorKind::Min.cold(1);
-    assert_eq!(estimator.sleep(&PREDICT), None);
-    estimator.record(&PREDICT, Sample::Exact(DurNs::from_us(1000)));
-    assert_eq!(estimator.sleep(&PREDICT), Some(DurNs::from_us(850)));
+    let begun = Begun::default();
+    assert_eq!(estimator.foresee(&PREDICT, begun), None);
+    estimator.record(&PREDICT, Sample::Exact(DurNs::from_us(1000)), begun);
+    let sleep = DurNs::from_us(850);
+    let foreseen = Foreseen { sleep, expected: sleep };
+    assert_eq!(estimator.foresee(&PREDICT, begun), Some(foreseen));
 }
 
 fn sample() -> impl Strategy<Value = Sample> {

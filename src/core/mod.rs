@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod adaptive;
+pub mod anchored;
 pub mod bands;
 pub mod error;
 pub mod estimator;

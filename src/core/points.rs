@@ -7,9 +7,9 @@
 
 use alloc::vec::Vec;
 
-use super::estimator::{Estimator, EstimatorKind, Sample};
+use super::anchored::Begun;
+use super::estimator::{Estimator, EstimatorKind, Foreseen, Sample};
 use super::plan::Predict;
-use super::time::DurNs;
 
 /// Points that a table may be made for.
 pub const MAX_POINTS: usize = 1024;
@@ -55,34 +55,23 @@ impl PointTable {
         self.index.is_empty()
     }
 
-    /// How long the next wait at `point` sleeps; counts as a use of the point. None for
+    /// What is foreseen of the next wait at `point`; counts as a use of the point. Nothing for
     /// a point that is not in the table, which stays out of it until something is recorded.
-    pub fn sleep(&mut self, point: u64, predict: &Predict) -> Option<DurNs> {
+    pub fn foresee(&mut self, point: u64, predict: &Predict, begun: Begun) -> Option<Foreseen> {
         let at = self.find(point).ok()?;
         let row = self.touch(self.index[at].1);
-        self.rows[row].1.sleep(predict)
-    }
-
-    /// Whether the end of the next wait at `point` is foreseen so near that it is watched for at
-    /// once.
-    pub fn is_near(&self, point: u64, predict: &Predict) -> bool {
-        // Known without a look-up: it would be one for each ticket.
-        self.kind != EstimatorKind::Min
-            && self.find(point).is_ok_and(|at| {
-                let row = self.index[at].1 as usize;
-                self.rows[row].1.is_near(predict)
-            })
+        self.rows[row].1.foresee(predict, begun)
     }
 
     /// Learns from a wait at `point`. A new point takes the place of the one used
     /// longest ago when the table is full.
-    pub fn record(&mut self, point: u64, predict: &Predict, sample: Sample) {
+    pub fn record(&mut self, point: u64, predict: &Predict, sample: Sample, begun: Begun) {
         let row = match self.find(point) {
             Ok(at) => self.index[at].1,
             Err(_) => self.admit(point),
         };
         let row = self.touch(row);
-        self.rows[row].1.record(predict, sample);
+        self.rows[row].1.record(predict, sample, begun);
     }
 
     fn find(&self, point: u64) -> Result<usize, usize> {

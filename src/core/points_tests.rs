@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::core::time::DurNs;
 
 const PREDICT: Predict = Predict {
     margin_us: 0,
@@ -11,11 +12,15 @@ const PREDICT: Predict = Predict {
 };
 
 fn learn(table: &mut PointTable, point: u64, us: u64) {
-    table.record(point, &PREDICT, Sample::Exact(DurNs::from_us(us)));
+    table.record(point, &PREDICT, Sample::Exact(DurNs::from_us(us)), Begun::default());
+}
+
+fn sleep_of(table: &mut PointTable, point: u64, predict: &Predict) -> Option<DurNs> {
+    table.foresee(point, predict, Begun::default()).map(|foreseen| foreseen.sleep)
 }
 
 fn known(table: &mut PointTable, point: u64) -> Option<u64> {
-    table.sleep(point, &PREDICT).map(DurNs::as_us)
+    sleep_of(table, point, &PREDICT).map(DurNs::as_us)
 }
 
 #[test]
@@ -40,9 +45,13 @@ fn the_point_used_longest_ago_makes_room_and_comes_back_cold() {
     assert_eq!(known(&mut table, 2), None, "evicted");
     assert_eq!((known(&mut table, 1), known(&mut table, 3)), (Some(100), Some(300)));
     let wide = Predict { window: 8, ..PREDICT };
-    assert_eq!(table.sleep(3, &wide), Some(DurNs::from_us(300)), "nothing is left of point 2");
+    assert_eq!(
+        sleep_of(&mut table, 3, &wide),
+        Some(DurNs::from_us(300)),
+        "nothing is left of point 2"
+    );
     learn(&mut table, 2, 500);
-    assert_eq!(table.sleep(2, &wide), Some(DurNs::from_us(500)), "nor does it come back");
+    assert_eq!(sleep_of(&mut table, 2, &wide), Some(DurNs::from_us(500)), "nor does it come back");
     assert_eq!(table.len(), 2);
 }
 

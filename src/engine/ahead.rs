@@ -44,18 +44,44 @@ impl<P: Ports> Engine<P> {
 impl<P: Ports> Session<P> {
     /// A predicted sleep: first to the time from which somebody is to be awake, then to its end.
     pub(super) fn sleep(&mut self, cx: &mut Context<'_>, lane: u32, until: MonoNs) {
+        self.lanes[lane as usize].sleep_until = until;
+        let opens = self.opens(cx, lane);
+        if opens <= cx.now {
+            self.open_ahead(cx, lane);
+            return self.set_mode(lane, Mode::Cold, until);
+        }
+        self.set_mode(lane, Mode::Cold, until.min(opens));
+    }
+
+    /// A warm park of a wait whose time for hot looking is still to come: to `until`, or to what
+    /// comes first.
+    pub(super) fn park_before(&mut self, cx: &mut Context<'_>, lane: u32, until: MonoNs) {
+        let opens = self.opens(cx, lane);
+        if opens <= cx.now {
+            self.open_ahead(cx, lane);
+        }
+        let next = if opens > cx.now { opens } else { self.lanes[lane as usize].hot_from };
+        self.set_warm(lane, cx.now, until.min(next));
+    }
+
+    /// When somebody is to be awake for the lane's head.
+    fn opens(&self, cx: &Context<'_>, lane: u32) -> MonoNs {
+        let entry = &self.lanes[lane as usize];
+        let wanted = entry.wakes_early() || cx.ahead.keeps_awake;
+        let ahead = if wanted { cx.ahead.by } else { DurNs::ZERO };
+        MonoNs(entry.hot_from.0.saturating_sub(ahead.0))
+    }
+
+    /// Has somebody awake from now on: once for each wait.
+    fn open_ahead(&mut self, cx: &mut Context<'_>, lane: u32) {
         let entry = &mut self.lanes[lane as usize];
-        entry.sleep_until = until;
-        let early = entry.predict.is_some_and(|predict| predict.wake_early);
-        let ahead = if early || cx.ahead.keeps_awake { cx.ahead.by } else { DurNs::ZERO };
-        let opens = MonoNs(until.0.saturating_sub(ahead.0));
-        if opens > cx.now {
-            return self.set_mode(lane, Mode::Cold, opens);
+        let early = entry.wakes_early();
+        if core::mem::replace(&mut entry.opened, true) {
+            return;
         }
         if !(early && self.announce(cx, lane)) && cx.ahead.keeps_awake {
             self.set_imminent(cx, lane, true);
         }
-        self.set_mode(lane, Mode::Cold, until);
     }
 
     /// Has the client look at its own lane until the window ends. `false` where it polls its

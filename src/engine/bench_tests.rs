@@ -132,7 +132,14 @@ pub fn bench_with(plan: &str) -> Bench {
 }
 
 pub fn bench_by(estimator: EstimatorKind, plan: &str) -> Bench {
-    let config = Config { estimator, ..Config::with_plan(Bands::parse(plan).unwrap()) };
+    bench_of(Config { estimator, ..bench_config(plan) })
+}
+
+pub fn bench_config(plan: &str) -> Config {
+    Config::with_plan(Bands::parse(plan).unwrap())
+}
+
+pub fn bench_of(config: Config) -> Bench {
     let engine = Engine::new(config.clone(), 4);
     let shared = Shared::new();
     let mut bench = Bench { engine, shared, config: config.clone(), now: MonoNs(1_000_000_000) };

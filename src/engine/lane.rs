@@ -8,6 +8,7 @@
 use super::heap::{Heap, Link};
 use super::ports::Ports;
 use super::publish::End;
+use crate::core::anchored::Begun;
 use crate::core::error::ErrorCode;
 use crate::core::line::Width;
 use crate::core::plan::{Plan, Predict};
@@ -103,10 +104,14 @@ pub struct Lane {
     pub due: MonoNs,
     /// From when on it may, if others are due.
     pub may_look: MonoNs,
+    /// When hot looking begins, where the end of the head's wait is foreseen.
+    pub hot_from: MonoNs,
     /// When hot looking ends.
     pub hot_until: MonoNs,
     /// When the predicted sleep of a cold lane ends.
     pub sleep_until: MonoNs,
+    /// Whether what is done ahead of the head's completion was done.
+    pub opened: bool,
     /// Whether its completion is expected so soon that CPUs should be awake.
     pub imminent: bool,
     /// When the head was last looked at and its number not reached.
@@ -121,6 +126,8 @@ pub struct Lane {
     /// is; measured from look to look it would come out short, the next look be too early, and
     /// the time for hot looking be spent before the number lands.
     pub learn_from: MonoNs,
+    /// Where the head's wait began.
+    pub begun: Begun,
     /// Place in the order of due times.
     pub due_link: Link,
     /// Whether it stands in the engine's list of hot lanes.
@@ -149,13 +156,16 @@ impl Lane {
             mode: Mode::Idle,
             due: MonoNs::MAX,
             may_look: MonoNs::MAX,
+            hot_from: MonoNs::MAX,
             hot_until: MonoNs(0),
             sleep_until: MonoNs(0),
+            opened: false,
             imminent: false,
             not_yet: MonoNs(0),
             last_done: MonoNs(0),
             last_done_min: MonoNs(0),
             learn_from: MonoNs(0),
+            begun: Begun::default(),
             due_link: Link::default(),
             hot_listed: false,
             waiting_at: NOWHERE,
@@ -168,6 +178,11 @@ impl Lane {
             Width::W64 => u64::MAX,
             Width::W32 => u64::from(u32::MAX),
         }
+    }
+
+    /// Whether the head's client is to be woken early.
+    pub fn wakes_early(&self) -> bool {
+        self.predict.is_some_and(|predict| predict.wake_early)
     }
 
     /// Its number now.

@@ -7,6 +7,8 @@
 mod account;
 mod ahead;
 #[cfg(test)]
+mod beat_tests;
+#[cfg(test)]
 mod bench_tests;
 mod budget;
 pub mod config;

@@ -9,6 +9,7 @@ use super::ports::Ports;
 use super::publish::End;
 use super::session::{Context, HotLane, Session};
 use super::table::Row;
+use crate::core::anchored::Begun;
 use crate::core::estimator::Sample;
 use crate::core::plan::{Park, Plan};
 use crate::core::step::{Action, Event, Outcome, Wait, Waited};
@@ -63,7 +64,7 @@ impl<P: Ports> Session<P> {
             && let (Some(predict), Some(sample)) = (plan.predict, outcome.sample)
             && self.lanes[row.source as usize].order.is_empty()
         {
-            self.points.record(row.point, &predict, sample);
+            self.points.record(row.point, &predict, sample, Begun::default());
         }
         let end = End { status: Status::Done, waited: Some(waited), code: 0, seen: word };
         self.publish(cx, at, end);
@@ -93,22 +94,29 @@ impl<P: Ports> Session<P> {
         };
         let row = self.table.parts().rows[at as usize];
         let plan = self.plan_of(cx, &row, self.lanes[lane as usize].device);
-        let sleep = plan.predict.and_then(|predict| self.points.sleep(row.point, &predict));
-        let near = sleep.is_none()
-            && plan.predict.is_some_and(|predict| self.points.is_near(row.point, &predict));
-        let sleep = sleep.map(|sleep| sleep.saturating_sub(cx.lead));
         let entry = &mut self.lanes[lane as usize];
-        let start = MonoNs(row.submitted_ns).max(entry.last_done);
-        entry.learn_from = MonoNs(row.submitted_ns).max(entry.last_done_min);
+        let submitted = MonoNs(row.submitted_ns);
+        let start = submitted.max(entry.last_done);
+        entry.learn_from = submitted.max(entry.last_done_min);
+        let known = entry.last_done > MonoNs(0);
+        let after = known.then(|| start.since(entry.last_done));
+        entry.begun = Begun { after, slack: start.since(entry.learn_from) };
+        let begun = entry.begun;
+        let foreseen =
+            plan.predict.and_then(|predict| self.points.foresee(row.point, &predict, begun));
+        let sleep = foreseen.map(|foreseen| foreseen.sleep.saturating_sub(cx.lead));
+        let looks = foreseen.map(|foreseen| {
+            let half = DurNs(cx.config.spin.0 / 2);
+            foreseen.sleep.max(foreseen.expected.saturating_sub(half)).saturating_sub(cx.lead)
+        });
+        let entry = &mut self.lanes[lane as usize];
         entry.head_target = row.target;
         entry.point = row.point;
         entry.predict = plan.predict;
         entry.wait = Wait::new(&plan, start, sleep, None);
-        entry.hot_until = match sleep {
-            Some(sleep) => start + sleep + cx.config.spin,
-            None if near => start + cx.config.spin,
-            None => MonoNs(0),
-        };
+        entry.opened = false;
+        entry.hot_from = looks.map_or(MonoNs::MAX, |looks| start + looks);
+        entry.hot_until = looks.map_or(MonoNs(0), |looks| start + looks + cx.config.spin);
         true
     }
 
@@ -150,8 +158,11 @@ impl<P: Ports> Session<P> {
 
     /// A bounded park: hot inside the predicted window, else warm.
     fn park(&mut self, cx: &mut Context<'_>, lane: u32, until: MonoNs) {
-        let hot_until = self.lanes[lane as usize].hot_until;
-        if cx.now < hot_until && self.may_be_hot(cx, lane) {
+        let Lane { hot_from, hot_until, .. } = self.lanes[lane as usize];
+        let foreseen = cx.now < hot_until;
+        if foreseen && cx.now < hot_from {
+            self.park_before(cx, lane, until);
+        } else if foreseen && self.may_be_hot(cx, lane) {
             self.go_hot(cx, lane, hot_until);
         } else {
             self.set_imminent(cx, lane, false);
@@ -275,7 +286,7 @@ impl<P: Ports> Session<P> {
 
     /// Ends the head and all behind it that the word `seen` has reached.
     fn complete(&mut self, cx: &mut Context<'_>, lane: u32, seen: Option<u64>, outcome: Outcome) {
-        let Lane { base, width, point, predict, learn_from, not_yet, .. } =
+        let Lane { base, width, point, predict, learn_from, not_yet, begun, .. } =
             self.lanes[lane as usize];
         let mask = self.lanes[lane as usize].mask();
         let word = seen.unwrap_or_else(|| self.lanes[lane as usize].word(&self.ports, lane));
@@ -305,7 +316,7 @@ impl<P: Ports> Session<P> {
                 }
                 other => other,
             };
-            self.points.record(point, &predict, sample);
+            self.points.record(point, &predict, sample, begun);
         }
         self.lanes[lane as usize].done(cx.now, cx.config.park);
     }

@@ -38,7 +38,7 @@ fn polling() {
 fn estimated() {
     for &kind in EstimatorKind::ALL {
         let rule = Rule::Estimated(kind);
-        let steady = replay(rule, &[1_000_000; 200]);
+        let steady = replay(rule, &[1_000_000; 1000]);
         // The adaptive rule aims at one in a hundred.
         let most = if kind == EstimatorKind::Min { 0.0 } else { 1.5 };
         assert!(steady.late_percent() <= most, "{}: {}", rule.name(), steady.late_percent());

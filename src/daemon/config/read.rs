@@ -134,7 +134,7 @@ fn predict(mut table: Table<'_, '_>) -> Predict {
         max_sleep_us.map_or(defaults::MIN_SLEEP_US, |most| most.min(defaults::MIN_SLEEP_US)),
     );
     Predict {
-        estimator: estimator.unwrap_or(EstimatorKind::Min),
+        estimator: estimator.unwrap_or(EstimatorKind::Adaptive),
         margin_us: margin_us.unwrap_or(defaults::MARGIN_US),
         min_sleep_us,
         max_sleep_us: max_sleep_us.unwrap_or(defaults::MAX_SLEEP_US.max(min_sleep_us)),
