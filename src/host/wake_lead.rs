@@ -95,12 +95,16 @@ struct Wakes {
 
 /// What follows from wakes of an idle CPU, of one kept awake, and of one called so long before.
 fn judge(idle: Wakes, awake: Wakes, tried: &[(DurNs, DurNs)]) -> WakeLead {
-    let apart = |idle: DurNs, awake: DurNs| idle.0 >= FACTOR * awake.0;
+    if idle.latency.0.max(awake.latency.0) == u64::MAX {
+        // It has not run in time, as often as not.
+        return without(idle, Requests::Unknown);
+    }
+    let apart = |idle: DurNs, awake: DurNs| idle.0 >= awake.0.saturating_mul(FACTOR);
     if !apart(idle.latency, awake.latency) {
         let useless = idle.latency >= IDLE && awake.latency >= IDLE;
         return without(idle, if useless { Requests::Useless } else { Requests::Unknown });
     }
-    let good_enough = 2 * awake.latency.0;
+    let good_enough = awake.latency.0.saturating_mul(2);
     // From the longest down: one that is too short may look well by chance.
     let helped = tried.iter().rev().take_while(|(_, latency)| latency.0 <= good_enough).last();
     match helped {
@@ -114,7 +118,8 @@ fn judge(idle: Wakes, awake: Wakes, tried: &[(DurNs, DurNs)]) -> WakeLead {
 
 /// Without requests it takes twice what half of all wakes take.
 fn without(idle: Wakes, requests: Requests) -> WakeLead {
-    WakeLead { ahead: DurNs(2 * idle.latency.0), idle: idle.latency, requests }
+    let ahead = DurNs(idle.latency.0.saturating_mul(2));
+    WakeLead { ahead, idle: idle.latency, requests }
 }
 
 /// A thread that sleeps on a word and says when it woke.
@@ -221,6 +226,15 @@ mod tests {
 
     fn us(pairs: &[(u64, u64)]) -> Vec<(DurNs, DurNs)> {
         pairs.iter().map(|&(ahead, took)| (DurNs::from_us(ahead), DurNs::from_us(took))).collect()
+    }
+
+    #[test]
+    fn a_sleeper_that_a_busy_machine_kept_from_running_says_nothing() {
+        let never = Wakes { latency: DurNs(u64::MAX), ..SLEPT };
+        let tried = us(&[(20, 5)]);
+        for (idle, awake) in [(never, AWAKE), (never, never), (SLEPT, never)] {
+            assert!(!matches!(judge(idle, awake, &tried).requests, Requests::Help { .. }));
+        }
     }
 
     #[test]
