@@ -83,6 +83,11 @@ impl<F: Future<Output = ()>> Executor<F> {
         self.tasks.len() - self.free.len()
     }
 
+    /// Whether a task is ready to be polled.
+    pub fn any_ready(&self) -> bool {
+        self.ready.any()
+    }
+
     /// What has been done so far.
     pub fn stats(&self) -> RunStats {
         self.stats

@@ -210,3 +210,27 @@ fn inline_completes_at_once_or_names_its_site() {
     assert_eq!(error.code, ErrorCode::PendedInline);
     assert_eq!(error.detail, "boot: the future was pending at its only poll");
 }
+
+#[test]
+fn who_yields_is_ready_again_and_polled_when_the_others_were() {
+    let clock = ManualClock::default();
+    let idle = ManualIdle::new(&clock);
+    let reactor = reactor(&clock, &idle);
+    let polls = RefCell::new([0; 2]);
+    let mut executor = Executor::new();
+    let task = async |at: usize| {
+        loop {
+            polls.borrow_mut()[at] += 1;
+            yield_now().await;
+        }
+    };
+    executor.spawn(task(0));
+    executor.spawn(task(1));
+    for round in 1..4 {
+        for expected in [[round, round], [round + 1, round]] {
+            assert!(executor.any_ready());
+            assert_eq!(*polls.borrow(), expected);
+            assert_eq!(executor.run_ready(&reactor, 1), 1);
+        }
+    }
+}

@@ -224,6 +224,34 @@ fn a_park_much_shorter_than_the_configured_one_does_not_hold_a_turn_up() {
 }
 
 #[test]
+fn the_shortest_parks_on_many_lanes_take_no_more_than_the_sessions_share() {
+    // What a turn takes: FILL wakes, looks and sleeps.
+    const TURN_US: u64 = 5;
+    let mut bench = bench_with("flag:park_us=1,backstop_us=1");
+    for lane in 0..LANES {
+        bench.engine.open_lane(0, Some(lane), Width::W64, 0, 0, bench.now).ok();
+        bench.submit(SubmitEntry { source: lane, ..word(lane.into(), 1) });
+        bench.pass(1);
+    }
+    let busy_us = |bench: &mut Bench, us: u64| {
+        let (mut turns, end) = (0, bench.now + DurNs::from_us(us));
+        while bench.now < end {
+            bench.now = bench.now.max(bench.engine.next_due());
+            bench.turn();
+            bench.pass(TURN_US);
+            turns += 1;
+        }
+        turns * TURN_US
+    };
+    // What was saved up is spent first.
+    busy_us(&mut bench, 50_000);
+    let busy = busy_us(&mut bench, 100_000);
+    // Half of the time is to be had for looking, and every 50 us there is a look anyway.
+    assert!((1..=62_000).contains(&busy), "{busy} us of 100 ms");
+    assert_eq!(bench.shared.read(), []);
+}
+
+#[test]
 fn looks_that_are_nearly_due_share_a_turn() {
     let mut bench = bench_with("flag:park_us=100,backstop_us=1000");
     bench.engine.open_lane(0, Some(1), Width::W64, 0, 0, bench.now).unwrap();

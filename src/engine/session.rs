@@ -126,6 +126,8 @@ pub struct Session<P: Ports> {
     /// Whether a `Close` effect was made: nothing more is taken from the client.
     pub closing: bool,
     pub clock_offset_ns: i64,
+    /// Not before then are due lanes looked at again: there were more than one turn looks at.
+    pub rests_until: MonoNs,
     /// The due time under which the engine has the session.
     pub scheduled: MonoNs,
     pub schedule_link: Link,
@@ -194,6 +196,7 @@ impl<P: Ports> Session<P> {
             draining: false,
             closing: false,
             clock_offset_ns: params.clock_offset_ns,
+            rests_until: MonoNs(0),
             scheduled: MonoNs::MAX,
             schedule_link: Link::default(),
         }
@@ -202,6 +205,7 @@ impl<P: Ports> Session<P> {
     /// When the session has something to do by itself: `MAX` for never.
     pub fn next_due(&mut self) -> MonoNs {
         let lane = self.due.first().map_or(MonoNs::MAX, |lane| self.lanes[lane as usize].due);
+        let lane = lane.max(self.rests_until);
         let deadline = self.tickets.next_deadline_ns(self.table.parts().rows);
         lane.min(deadline.map_or(MonoNs::MAX, MonoNs))
     }

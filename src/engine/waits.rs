@@ -15,7 +15,13 @@ use crate::core::plan::{Park, Plan};
 use crate::core::step::{Action, Event, Outcome, Wait, Waited};
 use crate::core::time::{DurNs, MonoNs};
 use crate::proto::entry::Status;
-use crate::proto::limits::SESSION_HOT_LANES_MAX;
+use crate::proto::limits::{SESSION_DUE_LOOKS, SESSION_HOT_LANES_MAX, SESSION_WARM_LANES};
+
+/// How long a session rests that had more lanes to look at than one turn looks at.
+const REST: DurNs = DurNs::from_us(20);
+
+/// What a look costs that comes sooner than the configured park: FILL wakes for it.
+const WAKE_UP: DurNs = DurNs::from_us(5);
 
 impl<P: Ports> Session<P> {
     /// Lets a recorded ticket wait on its lane, which is open; ends it where its number has been
@@ -169,8 +175,23 @@ impl<P: Ports> Session<P> {
             // What is left of the window is not tried again: going from hot to asleep and back
             // costs more than it finds.
             self.lanes[lane as usize].hot_until = cx.now;
+            let until = self.affordable(cx, until);
             self.set_warm(lane, cx.now, until);
         }
+    }
+
+    /// When a warm lane is looked at next: at `until`, or after the configured park where that is
+    /// later and the session's share of looking does not pay for more. With many lanes that wait
+    /// the configured park grows, so that all together are not looked at more often than some.
+    fn affordable(&mut self, cx: &mut Context<'_>, until: MonoNs) -> MonoNs {
+        let many = self.waiting.len() as u64 / u64::from(SESSION_WARM_LANES);
+        let usual = cx.now + DurNs(cx.config.park.0 * (1 + many));
+        let (percent, sharers) = (cx.config.spin_budget_percent, *cx.sharers);
+        if until >= usual || !self.budget.may_spend(cx.now, percent, sharers, true) {
+            return until.max(usual);
+        }
+        self.budget.charge(WAKE_UP);
+        until
     }
 
     /// Hot until done, within the session's share; a look every park where that is used up.
@@ -242,17 +263,23 @@ impl<P: Ports> Session<P> {
         }
     }
 
-    /// Does what is due at `cx.now`.
+    /// Does what is due at `cx.now`. Of more lanes than [`SESSION_DUE_LOOKS`] the others are looked
+    /// at a little later, when the neighbours' turn has come.
     pub fn run_due(&mut self, cx: &mut Context<'_>) {
+        let mut looks = if cx.now < self.rests_until { 0 } else { SESSION_DUE_LOOKS };
         while let Some(lane) = self.due.first() {
             let entry = &mut self.lanes[lane as usize];
-            if entry.may_look > cx.now {
+            if entry.may_look > cx.now || looks == 0 {
                 break;
             }
             if entry.mode == Mode::Cold && entry.sleep_until > cx.now {
                 let until = entry.sleep_until;
                 self.sleep(cx, lane, until);
                 continue;
+            }
+            looks -= 1;
+            if looks == 0 {
+                self.rests_until = cx.now + REST;
             }
             cx.stats.due_looks += 1;
             let event = match entry.mode {

@@ -45,6 +45,11 @@ pub const SESSION_PLANS_MAX: u32 = 64;
 pub const SESSION_POINTS_MAX: u32 = 256;
 /// Lanes of one session that FILL looks at in a hot turn.
 pub const SESSION_HOT_LANES_MAX: u32 = 64;
+/// Due lanes of one session that FILL looks at before it turns to the next.
+pub const SESSION_DUE_LOOKS: u32 = 32;
+/// Lanes of one session that are looked at as often as their plans say; of more that wait, each is
+/// looked at more rarely.
+pub const SESSION_WARM_LANES: u32 = 256;
 /// Bytes of a device's name.
 pub const DEVICE_NAME_BYTES: usize = 32;
 /// Bytes of a plan's text or configured name.
@@ -68,7 +73,7 @@ pub const SUBMITS_PER_SECOND_MAX: u32 = 100_000_000;
 /// Listen backlog of the socket.
 pub const LISTEN_BACKLOG: i32 = 4096;
 /// Submission entries that FILL takes from one session before it turns to the next.
-pub const SUBMIT_BATCH: u32 = 256;
+pub const SUBMIT_BATCH: u32 = 2;
 /// Commands on their way from the desk to FILL.
 pub const COMMANDS_MAX: usize = 1024;
 /// Threads that close what clients sent and no ticket waits for, since a close can block.

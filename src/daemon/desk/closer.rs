@@ -65,7 +65,11 @@ impl Closer {
         if closing < CLOSING_PER_UID_MAX {
             return Ok(());
         }
-        let text = format!("uid {uid}: closes under way {closing}, at most {CLOSING_PER_UID_MAX}");
+        let text = format!(
+            "uid {uid}: closes under way {closing}, at most CLOSING_PER_UID_MAX, which is \
+             {CLOSING_PER_UID_MAX} (send only eventfds, timerfds, pidfds and sync_files; these \
+             files and sockets block as they are closed)"
+        );
         Err(Error::new(ErrorCode::QuotaExceeded, text))
     }
 

@@ -55,6 +55,8 @@ fn a_user_who_leaves_too_much_to_close_is_refused() {
     closer.lock().closing.insert(7, CLOSING_PER_UID_MAX);
     let error = closer.check(7).unwrap_err();
     assert_eq!(error.code, ErrorCode::QuotaExceeded);
+    let remedy = "at most CLOSING_PER_UID_MAX, which is 64 (send only eventfds, ";
+    assert!(error.detail.contains(remedy), "{error}");
     assert_eq!(closer.check(8), Ok(()));
     closer.lock().closed(7);
     assert_eq!(closer.check(7), Ok(()));

@@ -37,6 +37,7 @@ use self::peer::{Delivery, Peer, Phase};
 use self::poller::{Poller, Source};
 use self::quota::Quotas;
 use self::rate::Rates;
+use self::status::Askers;
 use self::wire::{Inbox, Received};
 use super::allow::Allow;
 use super::command::{Command, DeskEnd, Seat};
@@ -115,6 +116,7 @@ pub struct Desk {
     capabilities: Capabilities,
     connects: Rates,
     inbox: Inbox,
+    askers: Askers,
     closer: Closer,
     complaints: Complaints,
     /// Commands that FILL's queue had no room for.
@@ -159,6 +161,7 @@ impl Desk {
             capabilities: Capabilities::new(),
             connects: Rates::new(Rate::new(connects, connects)),
             inbox: Inbox::new(),
+            askers: Askers::default(),
             closer: Closer::default(),
             complaints: Complaints::default(),
             backlog: VecDeque::new(),

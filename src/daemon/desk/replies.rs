@@ -5,9 +5,7 @@ use super::peer::Phase;
 use crate::core::error::ErrorCode;
 use crate::daemon::command::{Answer, Asked, Reply, Seat};
 use crate::engine::Redemption;
-use crate::proto::message::{
-    self, Drained, LaneOpened, Opcode, PlanKnown, REPLY, Redeemed, Shared, StatusText, Submitted,
-};
+use crate::proto::message::{self, Drained, LaneOpened, PlanKnown, Redeemed, Shared, Submitted};
 
 impl Desk {
     pub(super) fn replies(&mut self) {
@@ -59,6 +57,9 @@ impl Desk {
     }
 
     fn answer(&mut self, seat: Seat, asked: Asked, answer: Answer) {
+        if let Answer::Counters(counters) = answer {
+            return self.answer_status(&counters);
+        }
         let Asked { opcode, cookie, .. } = asked;
         let record = match answer {
             Answer::LaneOpened(lane, device, value) => {
@@ -85,11 +86,8 @@ impl Desk {
                 tracing::info!(finished, ended, "drained");
                 message::reply(opcode, cookie, &Drained { finished, ended })
             }
-            Answer::Counters(counters) => {
-                let text = self.status_text(&counters);
-                let body = StatusText { bytes: text.len() as u32, reserved: 0 };
-                message::encode(Opcode::Status as u16 | REPLY, cookie, &body, text.as_bytes())
-            }
+            // Answered above, to all who asked.
+            Answer::Counters(_) => return,
             Answer::Refused(refusal) => {
                 message::error(cookie, &refusal.error, refusal.value, false)
             }

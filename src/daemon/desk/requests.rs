@@ -82,17 +82,17 @@ impl Desk {
             Request::Share(lane) => Desk::share(lane)?,
             Request::Redeem(capability) => self.redeem(serial, capability, again)?,
             Request::Revoke(lane) => Ask::Revoke(lane),
-            Request::Status => Ask::Counters,
+            Request::Status => {
+                self.ask_status(serial, header.cookie);
+                return Ok(());
+            }
             Request::Bye => {
                 self.send(serial, message::done(Opcode::Bye, header.cookie), Vec::new());
                 self.drop_peer(serial);
                 return Ok(());
             }
             Request::Drain(timeout_ms) => return Ok(self.drain(serial, asked, timeout_ms)?),
-            Request::Unsupported(_) => {
-                let text = format!("{} is not supported by this daemon", opcode.name());
-                return Err(Error::new(ErrorCode::NotSupported, text).into());
-            }
+            Request::Unsupported(_) => return Err(unsupported(opcode).into()),
         };
         if let Some(peer) = self.peers.get_mut(&serial) {
             peer.asked += 1;
@@ -178,6 +178,11 @@ fn check_fds(opcode: Opcode, request: &Request, fds: usize) -> Result<()> {
     }
     let text = format!("{}: {fds} file descriptors, at most 0", opcode.name());
     Err(Error::new(ErrorCode::TooManyFds, text))
+}
+
+fn unsupported(opcode: Opcode) -> Error {
+    let text = format!("{} is not supported by this daemon", opcode.name());
+    Error::new(ErrorCode::NotSupported, text)
 }
 
 /// Whether a peer in this phase may send this.

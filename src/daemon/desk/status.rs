@@ -1,13 +1,18 @@
-//! The JSON text of STATUS.
+//! STATUS: its JSON text, and who has asked for it.
+//!
+//! FILL counts for all who ask at once: those that ask while it does wait for the next count. So a
+//! count is never older than the request that it answers, and however many ask, and however often,
+//! FILL counts once for each time that it has answered.
 
 use serde_json::{Value, json};
 
 use super::Desk;
 use super::peer::Phase;
-use crate::daemon::command::Counters;
+use crate::daemon::command::{Ask, Asked, Command, Counters, NO_SLOT, Seat};
 use crate::engine::Stats;
 use crate::host::clock;
 use crate::proto::limits::MESSAGE_BYTES_MAX;
+use crate::proto::message::{self, Opcode, REPLY, StatusText};
 
 /// Sessions that are listed one by one.
 const SESSIONS_LISTED: usize = 32;
@@ -17,7 +22,48 @@ const SESSION_BYTES: usize = 256;
 
 const _: () = assert!(SESSIONS_LISTED * SESSION_BYTES < MESSAGE_BYTES_MAX / 2);
 
+/// Who has asked for STATUS: serial numbers and cookies.
+#[derive(Default)]
+pub struct Askers {
+    /// FILL counts for these.
+    counted: Vec<(u32, u64)>,
+    /// It counts for these next.
+    next: Vec<(u32, u64)>,
+}
+
 impl Desk {
+    /// Notes that a peer asks, and has FILL count unless it does.
+    pub(super) fn ask_status(&mut self, serial: u32, cookie: u64) {
+        let Some(peer) = self.peers.get_mut(&serial) else { return };
+        peer.asked += 1;
+        self.askers.next.push((serial, cookie));
+        if self.askers.counted.is_empty() {
+            self.count();
+        }
+    }
+
+    fn count(&mut self) {
+        self.askers.counted = std::mem::take(&mut self.askers.next);
+        let nobody = Seat { slot: NO_SLOT, serial: 0 };
+        let asked = Asked { opcode: Opcode::Status, cookie: 0, again: false };
+        self.command(Command::Request(nobody, asked, Ask::Counters));
+    }
+
+    /// FILL has counted.
+    pub(super) fn answer_status(&mut self, counters: &Counters) {
+        let text = self.status_text(counters);
+        let body = StatusText { bytes: text.len() as u32, reserved: 0 };
+        for (serial, cookie) in std::mem::take(&mut self.askers.counted) {
+            let Some(peer) = self.peers.get_mut(&serial) else { continue };
+            peer.asked = peer.asked.saturating_sub(1);
+            let opcode = Opcode::Status as u16 | REPLY;
+            self.send(serial, message::encode(opcode, cookie, &body, text.as_bytes()), Vec::new());
+        }
+        if !self.askers.next.is_empty() {
+            self.count();
+        }
+    }
+
     pub(super) fn status_text(&self, counters: &Counters) -> String {
         let warnings: Vec<Value> = self
             .setup

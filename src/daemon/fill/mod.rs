@@ -52,8 +52,11 @@ use crate::shm::status::StatusPage;
 /// Commands that one turn takes.
 const COMMAND_BATCH: usize = 64;
 
-/// Polls of tasks that one turn makes.
-const TASK_BATCH: usize = 64;
+/// What tasks may take of a turn, but for the last batch, before others look at their words.
+const TASK_TIME: DurNs = DurNs::from_us(10);
+
+/// Due looks that take no time to speak of.
+const FEW_LOOKS: u64 = 8;
 
 /// The thread's state.
 pub struct Fill<H: FillHost> {
@@ -153,9 +156,29 @@ impl<H: FillHost> Fill<H> {
             for slot in arrived {
                 tasks.spawn(serve(fill, slot));
             }
-            let more = tasks.run_ready(&reactor, TASK_BATCH) == TASK_BATCH;
-            fill.borrow_mut().end_turn(more)?;
+            let end = fill.borrow().now + TASK_TIME;
+            let mut busy = false;
+            // One batch each, in turn, as long as there is time.
+            while tasks.run_ready(&reactor, 1) > 0 {
+                busy = true;
+                if clock::now() >= end {
+                    break;
+                }
+            }
+            fill.borrow_mut().end_turn(busy, tasks.any_ready())?;
         }
+    }
+
+    /// Does what is due. Who rang while much was done for others is heard before the turn ends, and
+    /// need not wait for as much again; `true` when any did, for whom tasks may be ready now.
+    fn run_due(&mut self, busy: bool) -> bool {
+        let looks = self.engine.stats().due_looks;
+        self.engine.run_due(self.now);
+        if !busy && self.engine.stats().due_looks - looks <= FEW_LOOKS {
+            return false;
+        }
+        self.now = clock::now();
+        self.read_bells()
     }
 
     /// Takes what came in; `false` when the desk said stop.
@@ -179,8 +202,8 @@ impl<H: FillHost> Fill<H> {
     }
 
     /// Does what is due, publishes, and sleeps where nothing is left to do.
-    fn end_turn(&mut self, more_tasks: bool) -> io::Result<()> {
-        self.engine.run_due(self.now);
+    fn end_turn(&mut self, busy: bool, more_tasks: bool) -> io::Result<()> {
+        let mut rung = self.run_due(busy);
         self.engine.look_hot(self.now);
         let drained = self.end_drain();
         self.engine.publish(self.now);
@@ -188,7 +211,7 @@ impl<H: FillHost> Fill<H> {
         drained.into_iter().for_each(|reply| self.end.reply(reply));
         self.keep_awake()?;
         self.recovered();
-        let rung = self.read_published();
+        rung |= self.read_published();
         if more_tasks || rung || self.more_commands || self.engine.is_hot() {
             self.stay_awake(more_tasks || rung)
         } else {
