@@ -64,7 +64,7 @@ fn own_lanes(count: u32, seals: SealFlags) -> OwnedFd {
 }
 
 fn counts_and_roles_are_refused(executor: &Executor) {
-    let scene = Scene::new(executor, "");
+    let mut scene = Scene::new(executor, "");
     let (area, event) = (own_lanes(64, FIXED), event());
     let (area, event) = (area.as_fd(), event.as_fd());
     let code = |hello: &Hello, fds: &[BorrowedFd<'_>]| refused(&scene, hello, fds);
@@ -86,7 +86,7 @@ fn counts_and_roles_are_refused(executor: &Executor) {
 }
 
 fn what_are_no_lanes_is_refused(executor: &Executor) {
-    let scene = Scene::new(executor, "");
+    let mut scene = Scene::new(executor, "");
     let event = event();
     let code = |hello: &Hello, fd: &OwnedFd| refused(&scene, hello, &[fd.as_fd(), event.as_fd()]);
     let memory = ErrorCode::SessionMemory;
@@ -135,7 +135,7 @@ fn what_are_no_lanes_is_refused(executor: &Executor) {
 }
 
 fn what_is_no_eventfd_is_refused(executor: &Executor) {
-    let scene = Scene::new(executor, "");
+    let mut scene = Scene::new(executor, "");
     let (area, event) = (own_lanes(64, FIXED), event());
     let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::empty()).expect("a timer");
     let kind = (AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC);
@@ -153,7 +153,7 @@ fn what_is_no_eventfd_is_refused(executor: &Executor) {
 }
 
 fn lanes_that_a_session_has_are_refused(executor: &Executor) {
-    let scene = Scene::new(executor, "");
+    let mut scene = Scene::new(executor, "");
     let event = event();
     let theirs = scene.neighbour.lanes_fd.try_clone().expect("a copy");
     let fds = [theirs.as_fd(), event.as_fd()];
@@ -200,7 +200,7 @@ fn lanes_of_a_clients_own_making_are_served(executor: &Executor) {
 }
 
 fn refusals_keep_nothing(executor: &Executor) {
-    let scene = Scene::new(executor, "");
+    let mut scene = Scene::new(executor, "");
     let (area, event) = (own_lanes(64, FIXED), event());
     let bare = own_lanes(64, SealFlags::empty());
     let round = || {

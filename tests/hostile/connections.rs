@@ -75,7 +75,7 @@ fn who_never_reads_is_ended(executor: &Executor) {
 }
 
 fn who_never_reads_its_errors_is_ended(executor: &Executor) {
-    let scene = Scene::new(executor, "");
+    let mut scene = Scene::new(executor, "");
     let session = Session::open(&scene.socket());
     pour(&session.wire, b"garbage");
     assert_eq!(session.close_code(), ErrorCode::SlowReader);
@@ -99,7 +99,7 @@ fn more_greetings_than_there_is_room_for(executor: &Executor) {
 }
 
 fn those_who_have_gone_take_no_room(executor: &Executor) {
-    let scene = Scene::new(executor, "");
+    let mut scene = Scene::new(executor, "");
     let slow = Wire::connect(&scene.socket());
     // One that takes its time to greet is not driven out by those that come and go meanwhile.
     let wire = raw::control(&scene.socket());
@@ -214,7 +214,7 @@ fn connections_without_fds_are_told_so(executor: &Executor) {
 }
 
 fn sessions_have_limits(executor: &Executor) {
-    let scene = Scene::new(executor, "[limits]\nsessions = 3\nlanes_per_uid = 192\n");
+    let mut scene = Scene::new(executor, "[limits]\nsessions = 3\nlanes_per_uid = 192\n");
     let refused = |hello: &message::Hello| {
         let wire = Wire::connect(&scene.socket());
         wire.send(&encode(Opcode::Hello as u16, 1, hello, &[]));
@@ -238,7 +238,7 @@ fn tickets_have_limits(executor: &Executor) {
     for (limits, code) in
         [(limits, ErrorCode::QuotaExceeded), ("[limits]\ntickets = 64\n", ErrorCode::LimitExceeded)]
     {
-        let scene = Scene::new(executor, limits);
+        let mut scene = Scene::new(executor, limits);
         let mut session = Session::open(&scene.socket());
         let lane = session.lane(64).lane;
         // The neighbour has nine.
@@ -259,7 +259,7 @@ fn tickets_have_limits(executor: &Executor) {
 }
 
 fn lanes_and_plans_have_limits(executor: &Executor) {
-    let scene = Scene::new(executor, "");
+    let mut scene = Scene::new(executor, "");
     let session = Session::open(&scene.socket());
     for lane in 0..64 {
         assert_eq!(session.lane(64).lane, lane);

@@ -45,7 +45,7 @@ fn stage(executor: &Executor, config: &str) -> (Scene, Session, usize) {
 }
 
 /// The daemon has closed what it was sent, the session goes on, and nobody noticed.
-fn closed(scene: Scene, mut session: Session, before: usize) {
+fn closed(mut scene: Scene, mut session: Session, before: usize) {
     session.still();
     until("the fds are closed", || (scene.daemon.fds() <= before).then_some(()));
     let event = eventfd();

@@ -4,11 +4,14 @@
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use super::support::Folder;
+use rustix::fs::{Mode, OFlags, openat};
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsconfig_set_string, fsmount,
+    fsopen,
+};
 
 const LOOKUP: u32 = 1;
 const FORGET: u32 = 2;
@@ -33,9 +36,10 @@ struct Shared {
     waiting: Mutex<Vec<u64>>,
 }
 
-/// The mounted file system; gone when this goes.
+/// The mounted file system. It is mounted nowhere, so that it is gone when this goes, or its
+/// process.
 pub struct Mount {
-    folder: Arc<Folder>,
+    root: OwnedFd,
     device: File,
     shared: Arc<Shared>,
     kept: Vec<OwnedFd>,
@@ -46,32 +50,19 @@ impl Mount {
     pub fn new() -> Result<Mount, String> {
         let device = File::options().read(true).write(true).open("/dev/fuse");
         let device = device.map_err(|error| format!("/dev/fuse: {error}"))?;
-        rustix::io::fcntl_setfd(&device, rustix::io::FdFlags::empty()).expect("its flags");
-        let folder = Folder::new();
-        let place = folder.file("fuse");
-        std::fs::create_dir(&place).expect("a folder");
-        let options = format!("fd={},rootmode=40000,user_id=0,group_id=0", device.as_raw_fd());
-        let mounted = Command::new("mount")
-            .args(["-i", "-t", "fuse", "-o", &options, "parkd-test"])
-            .arg(&place)
-            .output()
-            .map_err(|error| format!("mount: {error}"))?;
-        let close_on_exec = rustix::io::FdFlags::CLOEXEC;
-        rustix::io::fcntl_setfd(&device, close_on_exec).expect("its flags");
-        if !mounted.status.success() {
-            let why = String::from_utf8_lossy(&mounted.stderr).trim().to_owned();
-            return Err(format!("a FUSE file system cannot be mounted: {why}"));
-        }
+        let root = detached(&device)
+            .map_err(|errno| format!("a FUSE file system cannot be mounted: {errno}"))?;
         let shared = Arc::new(Shared::default());
         let mut server = device.try_clone().expect("a duplicate");
         let of_server = shared.clone();
         std::thread::spawn(move || serve(&mut server, &of_server));
-        Ok(Mount { folder, device, shared, kept: Vec::new() })
+        Ok(Mount { root, device, shared, kept: Vec::new() })
     }
 
     /// Its file, opened.
     pub fn open(&self) -> OwnedFd {
-        File::open(self.folder.file("fuse/file")).expect("the file").into()
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        openat(&self.root, "file", flags, Mode::empty()).expect("the file")
     }
 
     /// Keeps a file until its close ends at once.
@@ -98,8 +89,19 @@ impl Drop for Mount {
     fn drop(&mut self) {
         self.answer();
         self.kept.clear();
-        let _ = Command::new("umount").arg("-l").arg(self.folder.file("fuse")).status();
     }
+}
+
+/// The root of a file system that is mounted nowhere.
+fn detached(device: &File) -> rustix::io::Result<OwnedFd> {
+    let context = fsopen("fuse", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    let fd = device.as_raw_fd().to_string();
+    let options = [("fd", &*fd), ("rootmode", "40000"), ("user_id", "0"), ("group_id", "0")];
+    for (key, value) in options {
+        fsconfig_set_string(&context, key, value)?;
+    }
+    fsconfig_create(&context)?;
+    fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::MOUNT_ATTR_NOSUID)
 }
 
 /// Sends an answer; the kernel may not want it any more.

@@ -101,7 +101,7 @@ fn submits_of_another_life_bring_fds(executor: &Executor) {
 }
 
 fn cookies_with_gaps_take_nothing(executor: &Executor) {
-    let (scene, mut session) = stage(executor);
+    let (mut scene, mut session) = stage(executor);
     // All at once, without waiting for an answer.
     let sent = [1, 2, 4, 3, 3, 6, 4, u64::MAX, 0, 5];
     let taken = [1, 2, 3, 4, 5];
@@ -151,7 +151,7 @@ fn memory_that_can_shrink_is_adopted(executor: &Executor) {
 }
 
 fn names_of_tickets_are_used_twice(executor: &Executor) {
-    let (scene, mut session) = stage(executor);
+    let (mut scene, mut session) = stage(executor);
     session.submit(&[word(0, 1, 7), word(0, 2, 7), word(0, 3, 7)], &[]);
     session.push(&[word(0, 4, 7)]);
     session.drained();
@@ -189,7 +189,7 @@ fn deadlines_at_the_ends_of_time(executor: &Executor) {
 }
 
 fn targets_at_the_ends_of_numbers(executor: &Executor) {
-    let (scene, mut session) = stage(executor);
+    let (mut scene, mut session) = stage(executor);
     // Behind by less than half of all numbers is reached, ahead is not.
     let reached = [0, u64::MAX, (1 << 63) + 1];
     for (name, target) in (1..).zip(reached) {
@@ -212,7 +212,7 @@ fn targets_at_the_ends_of_numbers(executor: &Executor) {
 }
 
 fn names_and_texts_hold_control_characters(executor: &Executor) {
-    let (scene, session) = stage(executor);
+    let (mut scene, session) = stage(executor);
     let evil = "x\n2026 ERROR all is lost\u{1b}[2J";
     for name in [evil, "\u{7f}", "default\n", "../../etc", "d\u{e9}fault"] {
         let device = name_field(name).expect("a name that fits");
@@ -262,7 +262,7 @@ fn records_are_empty_or_bear_credentials(executor: &Executor) {
 }
 
 fn one_side_of_the_socket_is_shut(executor: &Executor) {
-    let scene = Scene::new(executor, "");
+    let mut scene = Scene::new(executor, "");
     for side in [Shutdown::Write, Shutdown::Both, Shutdown::Read] {
         let mut session = Session::open(&scene.socket());
         session.lane(64);
@@ -300,7 +300,7 @@ fn capabilities_are_guessed(executor: &Executor) {
 }
 
 fn replies_are_sent_as_requests(executor: &Executor) {
-    let (scene, session) = stage(executor);
+    let (mut scene, session) = stage(executor);
     for opcode in [0x8001, 0x8005, 0x800f, 0xfffe, 0xffff, 0x7fff, 0] {
         session.wire.send(&encode(opcode, 3, &[0u64; 6], &[]));
         let reply = session.wire.receive().expect("an answer");

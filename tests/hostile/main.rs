@@ -7,11 +7,15 @@
 #[path = "../support/mod.rs"]
 pub mod support;
 
+#[path = "../support/crowd.rs"]
+pub mod crowd;
+
 mod adoption;
 mod blockers;
 mod connections;
 mod fds;
 mod fuse;
+mod growth;
 mod lies;
 mod memory;
 mod messages;
@@ -30,12 +34,15 @@ use rustix::event::EventfdFlags;
 use support::raw::{Session, Wire, fd, hello, word};
 use support::{Daemon, Executor, until};
 
-/// A daemon, and a neighbour with tickets.
+/// A daemon, and a neighbour with tickets. When it goes, all else that the test had has gone, and
+/// the daemon has closed what was theirs.
 struct Scene {
     daemon: Daemon,
     neighbour: Session,
     lane: u32,
     event: OwnedFd,
+    /// What the daemon has open with the neighbour alone.
+    fds: usize,
 }
 
 /// Tickets on words that the neighbour waits for at any time.
@@ -53,7 +60,8 @@ impl Scene {
         let far = clock::now().0 + 3_600_000_000_000;
         let ticket = SubmitEntry { deadline_ns: far, ..fd(0, 99) };
         neighbour.submit(&[ticket], &[event.as_fd()]);
-        Scene { daemon, neighbour, lane, event }
+        let fds = daemon.fds();
+        Scene { daemon, neighbour, lane, event, fds }
     }
 
     fn socket(&self) -> PathBuf {
@@ -80,12 +88,14 @@ impl Scene {
     }
 
     /// The neighbour's tickets complete, the next connection is served, and nothing has panicked.
-    fn unharmed(mut self) {
+    fn unharmed(&mut self) {
         for _ in 0..3 {
             self.goes_on();
         }
         rustix::io::write(&self.event, &1u64.to_ne_bytes()).expect("a write");
         assert_eq!(self.neighbour.outcome(), (99, Status::Done), "the neighbour noticed");
+        // The ticket's eventfd.
+        self.fds -= 1;
         self.neighbour.still();
         let mut next = until("a connection that its user's rate allows", || self.next());
         let lane = next.lane(64).lane;
@@ -95,6 +105,14 @@ impl Scene {
         assert!(self.daemon.runs());
         let log = self.daemon.log();
         assert!(!log.contains("panicked"), "{log}");
+    }
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            until("no fd is left", || (self.daemon.fds() <= self.fds).then_some(()));
+        }
     }
 }
 
@@ -140,6 +158,7 @@ const FILES: &[&str] = &[
     include_str!("blockers.rs"),
     include_str!("connections.rs"),
     include_str!("fds.rs"),
+    include_str!("growth.rs"),
     include_str!("lies.rs"),
     include_str!("memory.rs"),
     include_str!("messages.rs"),

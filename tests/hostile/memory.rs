@@ -119,7 +119,7 @@ fn entries_that_are_no_tickets_end_the_session(executor: &Executor) {
 }
 
 fn wrong_tickets_in_the_ring_are_answered_in_it(executor: &Executor) {
-    let scene = Scene::new(executor, "");
+    let mut scene = Scene::new(executor, "");
     let mut session = Session::open(&scene.socket());
     let lane = session.lane(64).lane;
     let good = word(lane, 0, 1);
@@ -149,7 +149,7 @@ fn wrong_tickets_in_the_ring_are_answered_in_it(executor: &Executor) {
 }
 
 fn a_result_ring_that_is_never_read_takes_no_more(executor: &Executor) {
-    let scene = Scene::new(executor, "");
+    let mut scene = Scene::new(executor, "");
     let mut session = Session::open(&scene.socket());
     let lane = session.lane(64).lane;
     for name in 0..64 {
@@ -168,7 +168,7 @@ fn a_result_ring_that_is_never_read_takes_no_more(executor: &Executor) {
 }
 
 fn the_daemons_words_are_not_the_clients_to_change(executor: &Executor) {
-    let scene = Scene::new(executor, "");
+    let mut scene = Scene::new(executor, "");
     let mut session = Session::open(&scene.socket());
     let lane = session.lane(64).lane;
     for (number, junk) in (1..).zip([0, 1, 77, 1 << 31, u32::MAX]) {
@@ -301,7 +301,7 @@ fn a_full_eventfd_that_blocks_holds_nobody_up(executor: &Executor) {
 }
 
 fn lanes_may_say_anything(executor: &Executor) {
-    let scene = Scene::new(executor, "");
+    let mut scene = Scene::new(executor, "");
     let mut session = Session::open(&scene.socket());
     let lane = session.lane(64).lane;
     // Backwards, by halves of the number space, and on lanes that are not open.
@@ -329,7 +329,7 @@ fn lanes_may_say_anything(executor: &Executor) {
 }
 
 fn session_memory_is_sealed(executor: &Executor) {
-    let scene = Scene::new(executor, "");
+    let mut scene = Scene::new(executor, "");
     let session = Session::open(&scene.socket());
     for file in [&session.rings_fd, &session.lanes_fd, &session.status_fd] {
         let bytes = rustix::fs::fstat(file).expect("fstat").st_size as u64;

@@ -34,7 +34,7 @@ fn refused(scene: &Scene, record: &[u8]) -> ErrorCode {
 }
 
 fn garbage_is_refused(executor: &Executor) {
-    let scene = Scene::new(executor, "");
+    let mut scene = Scene::new(executor, "");
     for seed in 0..32 {
         refused(&scene, &noise(seed, 1 + seed as usize * 37));
     }
@@ -104,7 +104,7 @@ fn requests(session: &Session, lane: u32) -> Vec<(Opcode, Vec<u8>)> {
 }
 
 fn nothing_comes_before_hello(executor: &Executor) {
-    let scene = Scene::new(executor, "");
+    let mut scene = Scene::new(executor, "");
     for (opcode, record) in requests(&scene.neighbour, 0) {
         assert_eq!(refused(&scene, &record), ErrorCode::NotGreeted, "{opcode:?}");
     }
@@ -112,7 +112,7 @@ fn nothing_comes_before_hello(executor: &Executor) {
 }
 
 fn hello_is_checked(executor: &Executor) {
-    let scene = Scene::new(executor, "[limits]\nsession_tickets = 1024\nsession_lanes = 128\n");
+    let mut scene = Scene::new(executor, "[limits]\nsession_tickets = 1024\nsession_lanes = 128\n");
     let (bad, limit) = (ErrorCode::BadMessage, ErrorCode::LimitExceeded);
     let version = ErrorCode::VersionMismatch;
     let cases = [
@@ -143,7 +143,7 @@ fn hello_is_checked(executor: &Executor) {
 }
 
 fn a_second_hello_is_refused(executor: &Executor) {
-    let scene = Scene::new(executor, "");
+    let mut scene = Scene::new(executor, "");
     let session = Session::open(&scene.socket());
     for role in 0..4 {
         let again = session.wire.ask(Opcode::Hello, 7, &Hello { role, ..hello() }, &[]);
@@ -163,7 +163,7 @@ fn refusal(wire: &Wire, record: &[u8], fds: &[BorrowedFd<'_>]) -> Reply {
 }
 
 fn wrong_messages_are_refused_and_the_session_goes_on(executor: &Executor) {
-    let scene = Scene::new(executor, "");
+    let mut scene = Scene::new(executor, "");
     let session = Session::open(&scene.socket());
     let lane = session.lane(64).lane;
     let bad = ErrorCode::BadMessage;
@@ -207,7 +207,7 @@ fn wrong_messages_are_refused_and_the_session_goes_on(executor: &Executor) {
 }
 
 fn wrong_tickets_are_refused_whole(executor: &Executor) {
-    let scene = Scene::new(executor, "");
+    let mut scene = Scene::new(executor, "");
     let mut session = Session::open(&scene.socket());
     let lane = session.lane(64).lane;
     let good = word(lane, 0, 1);
@@ -255,7 +255,7 @@ fn wrong_tickets_are_refused_whole(executor: &Executor) {
 }
 
 fn cookies_come_in_order(executor: &Executor) {
-    let scene = Scene::new(executor, "");
+    let mut scene = Scene::new(executor, "");
     let mut session = Session::open(&scene.socket());
     let lane = session.lane(64).lane;
     for next in 1..=3 {
@@ -340,7 +340,7 @@ fn noise_under_a_right_header_is_answered(executor: &Executor) {
 }
 
 fn requests_in_a_row_are_answered_in_order(executor: &Executor) {
-    let scene = Scene::new(executor, "");
+    let mut scene = Scene::new(executor, "");
     let session = Session::open(&scene.socket());
     let plan = message::Plan { by_name: 0, bytes: 5 };
     let status = message::StatusRequest { reserved: 0 };
@@ -370,7 +370,7 @@ fn requests_in_a_row_are_answered_in_order(executor: &Executor) {
 }
 
 fn a_control_session_has_no_tickets(executor: &Executor) {
-    let scene = Scene::new(executor, "");
+    let mut scene = Scene::new(executor, "");
     let wire = raw::control(&scene.socket());
     for (opcode, record) in requests(&scene.neighbour, 0) {
         match opcode {

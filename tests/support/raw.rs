@@ -403,11 +403,7 @@ impl Session {
 
     /// Rings a bell as a producer does.
     pub fn ring(&self, bell: u32) {
-        self.count(bell);
-        fence(Ordering::SeqCst);
-        if self.status.load32(status::PARKED) != 0 {
-            self.wake(bell);
-        }
+        ring(&self.lanes, &self.status, self.bell.as_ref(), bell);
     }
 
     /// Counts a ring, and wakes nobody.
@@ -418,20 +414,16 @@ impl Session {
 
     /// Makes a ring's wake, whether or not anything moved.
     pub fn wake(&self, bell: u32) {
-        match &self.bell {
-            Some(eventfd) => {
-                rustix::io::write(eventfd, &1u64.to_ne_bytes()).expect("a write to the bell");
-            }
-            None => {
-                let word = futex::FutexAddr::new(self.lanes.address(lanes::bell(bell)));
-                futex::wake_one(word).expect("a wake of the bell");
-            }
-        }
+        wake(&self.lanes, self.bell.as_ref(), bell);
     }
 
     /// A producer that was handed the lanes.
     pub fn producer(&self) -> Producer {
-        Producer { lanes: area::open_lanes(&self.lanes_fd).expect("lanes").0 }
+        Producer {
+            lanes: area::open_lanes(&self.lanes_fd).expect("lanes").0,
+            status: self.status.clone(),
+            bell: self.bell.as_ref().map(|bell| bell.try_clone().expect("a duplicate")),
+        }
     }
 
     /// Stores a lane's number, silently.
@@ -539,9 +531,37 @@ impl Session {
 #[derive(Debug)]
 pub struct Producer {
     lanes: Region<ReadWrite>,
+    status: Region<ReadOnly>,
+    bell: Option<OwnedFd>,
+}
+
+fn ring(lanes: &Region<ReadWrite>, page: &Region<ReadOnly>, fd: Option<&OwnedFd>, bell: u32) {
+    fence(Ordering::Release);
+    lanes.fetch_add32(lanes::bell(bell), 1);
+    fence(Ordering::SeqCst);
+    if page.load32(status::PARKED) != 0 {
+        wake(lanes, fd, bell);
+    }
+}
+
+fn wake(lanes: &Region<ReadWrite>, fd: Option<&OwnedFd>, bell: u32) {
+    match fd {
+        Some(eventfd) => {
+            rustix::io::write(eventfd, &1u64.to_ne_bytes()).expect("a write to the bell");
+        }
+        None => {
+            let word = futex::FutexAddr::new(lanes.address(lanes::bell(bell)));
+            futex::wake_one(word).expect("a wake of the bell");
+        }
+    }
 }
 
 impl Producer {
+    /// Rings a bell.
+    pub fn ring(&self, bell: u32) {
+        ring(&self.lanes, &self.status, self.bell.as_ref(), bell);
+    }
+
     /// Stores a lane's number, silently.
     pub fn store(&self, lane: u32, number: u64) {
         fence(Ordering::Release);

@@ -16,15 +16,13 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use parkd::client::Session;
-use parkd::core::error::ErrorCode;
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 
 use super::counts::Counts;
-use super::idle;
 use crate::support::PATIENCE;
 
 /// How a client waits.
@@ -125,22 +123,10 @@ impl ClientArgs {
     }
 }
 
-/// Between two attempts to connect, where others of this user connect as well.
-const RATE_PAUSE: Duration = Duration::from_millis(5);
-
-/// The socket as [`Session::builder`] wants it, with rings of this many entries. Where clients of a
-/// load connect more often than their user may, they wait.
+/// The socket as [`Session::builder`] wants it, with rings of this many entries.
 fn connect(socket: &Path, entries: u32, lanes: u32) -> parkd::core::error::Result<Session> {
     let builder = Session::builder().submit_entries(entries).result_entries(entries).lanes(lanes);
-    let end = Instant::now() + PATIENCE;
-    loop {
-        match builder.connect_to(socket) {
-            Err(error) if error.code == ErrorCode::RateExceeded && Instant::now() < end => {
-                idle(RATE_PAUSE);
-            }
-            done => return done,
-        }
-    }
+    builder.connect_to(socket)
 }
 
 /// How long to wait for a result. Where one was lost already, others are likely to be, and not
