@@ -4,9 +4,9 @@
 //! The *level* is the mean of the last residuals (of one that lies between two looks the middle),
 //! the *spread* their mean distance from it, both with weights that fall off. The *margin* is the
 //! spread times the *reach*, which is learned: a late wait raises it by a step, and every other
-//! lowers it by so much less that both balance at the *target*, the share of waits that may be
-//! late. (A quantile by stochastic approximation: Robbins and Monro, 1951.) A residual is *far*
-//! when it is several margins off. What always holds:
+//! lowers it by so much less that both balance a little below the *target*, the share of waits that
+//! may be late. (A quantile by stochastic approximation: Robbins and Monro, 1951.) A residual is
+//! *far* when it is several margins off. What always holds:
 //! - an immediate wait teaches nothing: nothing would have been slept;
 //! - one far residual teaches nothing, two in a row on the same side are a *shift*, and so are two
 //!   late waits in a row: what was known is forgotten;
@@ -35,6 +35,10 @@ const REACH_MOST: u32 = 24 * ONE;
 
 /// What a late wait adds to the reach.
 const STEP: u32 = ONE;
+
+/// What is aimed at, in percent of the target: a shift, and what comes before anything is known,
+/// take the rest.
+const AIM: u32 = 80;
 
 /// The least spread, in nanoseconds: of a sleep's end and a look.
 const SPREAD_LEAST_NS: u64 = 2_000;
@@ -71,7 +75,7 @@ impl AdaptiveEstimator {
             late: false,
             far: None,
             reach: REACH,
-            relax: STEP * late / (100 - late),
+            relax: STEP * late * AIM / (100 * (100 - late)),
         }
     }
 

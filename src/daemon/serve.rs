@@ -22,7 +22,7 @@ use crate::engine;
 use crate::host::fill::FillHost;
 use crate::host::kinds;
 use crate::host::signals::Signals;
-use crate::host::{affinity, clock, fds};
+use crate::host::{affinity, clock, fds, slice};
 use crate::proto::layout::BellKind;
 use crate::shm::area::{Area, open_status};
 use crate::shm::region::{ReadWrite, Region};
@@ -232,6 +232,8 @@ fn fill<H: FillHost>(
     let made = cpu.map_or(Ok(()), affinity::pin_current).and_then(|()| host());
     // 1 ns: the parks are short, and the kernel's 50 us of slack would be their half.
     let _ = NonZeroU64::new(1).map(clock::set_timer_slack);
+    // A client that looks by itself, on FILL's CPU, must not keep FILL from looking in time.
+    let _ = slice::set_current(slice::SHORTEST_NS);
     let made = made.and_then(|host| Fill::new(host, words, config, awake, end, page));
     match made {
         Ok(fill) => {

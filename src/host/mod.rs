@@ -38,6 +38,7 @@ pub mod pm_qos;
 pub mod polled_fd;
 #[cfg(target_os = "linux")]
 pub mod signals;
+pub mod slice;
 pub mod std_host;
 #[cfg(all(target_os = "linux", feature = "tokio"))]
 pub mod tokio_host;

@@ -111,9 +111,7 @@ pub fn be(parent: Option<&str>, peer: Option<&dyn Peer>) -> Result<()> {
         let done = match order {
             Order::Wait { run, process } => waiter::be(&post, run, process, peer),
             Order::Produce { run } => {
-                // A device takes no turn among the CPU's tasks. Refused to most users: the
-                // producer is one of many then.
-                let _ = setpriority_process(None, -20);
+                take_precedence();
                 producer::be(&post, run, peer)
             }
             Order::Relay { run } => relay::be(&post, &run),
@@ -125,4 +123,15 @@ pub fn be(parent: Option<&str>, peer: Option<&dyn Peer>) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// A device takes no turn among the CPU's tasks: with every CPU looking for its store a producer
+/// without precedence would store only when somebody stops. Refused to most users: it is one of
+/// many then.
+fn take_precedence() {
+    let _ = setpriority_process(None, -20);
+    let me = std::process::id().to_string();
+    let mut chrt = Command::new("chrt");
+    chrt.args(["--fifo", "--all-tasks", "--pid", "1", &me]).stdout(Stdio::null());
+    let _ = chrt.stderr(Stdio::null()).status();
 }
