@@ -9,6 +9,7 @@ use alloc::vec::Vec;
 
 use super::account::Accounts;
 use super::ahead::Ahead;
+use super::budget::Sharers;
 use super::config::Config;
 use super::heap::{Heap, Link, Links};
 use super::lane::Mode;
@@ -51,7 +52,7 @@ pub struct Engine<P: Ports> {
     effects: Vec<Effect>,
     accounts: Accounts,
     pub(super) shares: Shares,
-    sharers: u32,
+    sharers: Sharers,
     pub(super) lead: DurNs,
     pub(super) ahead: Ahead,
     pub(super) imminent: u32,
@@ -86,7 +87,7 @@ impl<P: Ports> Engine<P> {
             effects: Vec::with_capacity(256),
             accounts: Accounts::default(),
             shares: Shares::default(),
-            sharers: 0,
+            sharers: Sharers::default(),
             lead: DurNs::ZERO,
             ahead: Ahead::default(),
             imminent: 0,

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 
 use super::account::Accounts;
 use super::ahead::Ahead;
-use super::budget::Budget;
+use super::budget::{Budget, Sharers};
 use super::config::Config;
 use super::heap::{Heap, Link, Links};
 use super::lane::{Lane, Mode, NOWHERE, Redeemed};
@@ -52,8 +52,8 @@ pub struct Context<'a> {
     pub dirty: &'a mut Vec<u16>,
     /// Who has redeemed lanes of whom.
     pub shares: &'a mut Shares,
-    /// Sessions whose lanes have tickets.
-    pub sharers: &'a mut u32,
+    /// Sessions that share what may be spent on looking.
+    pub sharers: &'a mut Sharers,
 }
 
 /// The table's bytes, known to hold a table of `layout`.
@@ -346,31 +346,22 @@ impl<P: Ports> Session<P> {
     }
 
     /// Puts a lane among those with tickets.
-    pub fn join_waiting(&mut self, cx: &mut Context<'_>, lane: u32) {
-        if self.waiting.is_empty() {
-            *cx.sharers += 1;
-        }
+    pub fn join_waiting(&mut self, lane: u32) {
         self.lanes[lane as usize].waiting_at = self.waiting.len() as u32;
         self.waiting.push(lane);
     }
 
     /// Takes a lane whose last ticket ended from among those with tickets.
-    pub fn leave_waiting(&mut self, cx: &mut Context<'_>, lane: u32) {
+    pub fn leave_waiting(&mut self, lane: u32) {
         let at = core::mem::replace(&mut self.lanes[lane as usize].waiting_at, NOWHERE);
         self.waiting.swap_remove(at as usize);
         if let Some(&moved) = self.waiting.get(at as usize) {
             self.lanes[moved as usize].waiting_at = at;
         }
-        if self.waiting.is_empty() {
-            *cx.sharers -= 1;
-        }
     }
 
     /// Ends the session's part in the engine: nothing is published any more.
     pub fn detach(&mut self, cx: &mut Context<'_>) {
-        if !self.waiting.is_empty() {
-            *cx.sharers -= 1;
-        }
         for lane in 0..self.lanes.len() as u32 {
             self.set_imminent(cx, lane, false);
         }

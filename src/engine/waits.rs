@@ -48,7 +48,7 @@ impl<P: Ports> Session<P> {
         entry.order.push(&mut self.tickets.lane_order(table.rows, base, mask), at);
         let is_head = entry.order.first() == Some(at);
         if first {
-            self.join_waiting(cx, lane);
+            self.join_waiting(lane);
         }
         if is_head {
             self.next_head(cx, lane);
@@ -95,7 +95,7 @@ impl<P: Ports> Session<P> {
         self.set_imminent(cx, lane, false);
         let Some(at) = self.lanes[lane as usize].order.first() else {
             self.set_mode(lane, Mode::Idle, MonoNs::MAX);
-            self.leave_waiting(cx, lane);
+            self.leave_waiting(lane);
             return false;
         };
         let row = self.table.parts().rows[at as usize];
@@ -186,8 +186,8 @@ impl<P: Ports> Session<P> {
     fn affordable(&mut self, cx: &mut Context<'_>, until: MonoNs) -> MonoNs {
         let many = self.waiting.len() as u64 / u64::from(SESSION_WARM_LANES);
         let usual = cx.now + DurNs(cx.config.park.0 * (1 + many));
-        let (percent, sharers) = (cx.config.spin_budget_percent, *cx.sharers);
-        if until >= usual || !self.budget.may_spend(cx.now, percent, sharers, true) {
+        let percent = cx.config.spin_budget_percent;
+        if until >= usual || !self.budget.may_spend(cx.now, percent, cx.sharers, true) {
             return until.max(usual);
         }
         self.budget.charge(WAKE_UP);
@@ -205,10 +205,10 @@ impl<P: Ports> Session<P> {
     }
 
     fn may_be_hot(&mut self, cx: &mut Context<'_>, lane: u32) -> bool {
-        let (percent, sharers) = (cx.config.spin_budget_percent, *cx.sharers);
+        let percent = cx.config.spin_budget_percent;
         let hot_already = self.lanes[lane as usize].mode == Mode::Hot;
         let room = hot_already || self.hot_lanes < SESSION_HOT_LANES_MAX;
-        let may = room && self.budget.may_spend(cx.now, percent, sharers, hot_already);
+        let may = room && self.budget.may_spend(cx.now, percent, cx.sharers, hot_already);
         cx.stats.hot_refused += u64::from(!may);
         may
     }

@@ -73,7 +73,7 @@ pub const SUBMITS_PER_SECOND_MAX: u32 = 100_000_000;
 /// Listen backlog of the socket.
 pub const LISTEN_BACKLOG: i32 = 4096;
 /// Submission entries that FILL takes from one session before it turns to the next.
-pub const SUBMIT_BATCH: u32 = 2;
+pub const SUBMIT_BATCH: u32 = 4;
 /// Commands on their way from the desk to FILL.
 pub const COMMANDS_MAX: usize = 1024;
 /// Threads that close what clients sent and no ticket waits for, since a close can block.
