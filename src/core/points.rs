@@ -66,6 +66,10 @@ impl PointTable {
     /// Learns from a wait at `point`. A new point takes the place of the one used
     /// longest ago when the table is full.
     pub fn record(&mut self, point: u64, predict: &Predict, sample: Sample, begun: Begun) {
+        if self.kind == EstimatorKind::Adaptive && matches!(sample, Sample::Immediate(_)) {
+            // It would learn nothing, and there is one for each ticket of who comes late.
+            return;
+        }
         let row = match self.find(point) {
             Ok(at) => self.index[at].1,
             Err(_) => self.admit(point),

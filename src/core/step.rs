@@ -130,6 +130,19 @@ pub struct Outcome {
     pub residual: DurNs,
 }
 
+impl Outcome {
+    /// How a wait ends whose work is done when it begins: by its blocking wait or its first query.
+    pub fn at_once(park: Park) -> Outcome {
+        let (waited, sample) = match park {
+            Park::Block => (Waited::Blocked, None),
+            Park::Poll | Park::Flag { .. } => {
+                (Waited::Immediate, Some(Sample::Immediate(DurNs::ZERO)))
+            }
+        };
+        Outcome { waited, sample, residual: DurNs::ZERO }
+    }
+}
+
 impl Wait {
     /// A wait by `plan` that started at `start`. `sleep` is the estimator's for the point, used
     /// where the plan predicts. At `deadline` the wait ends, done or not.

@@ -319,3 +319,16 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_is_done_at_once_ends_as_the_machine_would_end_it() {
+    let flag = Park::Flag { park_us: 50, backstop_us: 1000 };
+    for park in [Park::Block, Park::Poll, flag] {
+        let mut wait = Wait::new(&Plan { park, predict: None }, MonoNs(7), None, None);
+        let done = match wait.step(MonoNs(7), Event::Begin) {
+            Action::Block { .. } => Event::Blocked(true),
+            _ => Event::Queried(true),
+        };
+        assert_eq!(wait.step(MonoNs(7), done), Action::Finish(Outcome::at_once(park)), "{park:?}");
+    }
+}

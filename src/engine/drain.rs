@@ -20,7 +20,7 @@ use crate::proto::limits::SUBMIT_BATCH;
 impl<P: Ports> Session<P> {
     /// Takes submissions from the ring, a bounded batch; `true` when there are more.
     pub fn drain(&mut self, cx: &mut Context<'_>) -> bool {
-        let head = self.table.parts().header.submit_head;
+        let head = self.table.header().submit_head;
         let pending = match self.ports.submissions(head) {
             Ok(pending) => pending,
             Err(error) => {
@@ -37,7 +37,7 @@ impl<P: Ports> Session<P> {
             let entry = SubmitEntry::from_words(self.ports.submission(position));
             self.take(cx, position, &entry);
         }
-        self.ports.set_submit_head(self.table.parts().header.submit_head);
+        self.ports.set_submit_head(self.table.header().submit_head);
         pending > batch && !self.closing
     }
 
@@ -52,11 +52,11 @@ impl<P: Ports> Session<P> {
             // Both repeat without harm: what they end is over when they are taken again.
             Ok((Op::Cancel, _)) => {
                 let _ = self.cancel(cx, entry.user_data);
-                self.table.parts().header.set_submit_head(after);
+                self.table.header().set_submit_head(after);
             }
             Ok((Op::Fail, _)) => {
                 let _ = self.fail_lane(cx, entry.source, entry.target as u32);
-                self.table.parts().header.set_submit_head(after);
+                self.table.header().set_submit_head(after);
             }
             Err(error) => self.close(cx, error),
         }
@@ -81,8 +81,8 @@ impl<P: Ports> Session<P> {
             row.flags |= REFUSED;
             row.code = error.code.number().into();
         }
-        let Some(at) = self.tickets.record(self.table.parts().rows, row) else { return };
-        self.table.parts().header.set_submit_head(position.wrapping_add(1));
+        let Some(at) = self.tickets.record(self.table.rows(), row) else { return };
+        self.table.header().set_submit_head(position.wrapping_add(1));
         self.count(cx);
         self.begin(cx, at);
     }
@@ -99,7 +99,7 @@ impl<P: Ports> Session<P> {
         cookie: u64,
         entries: &[SubmitEntry],
     ) -> core::result::Result<u32, Refusal> {
-        let expected = self.table.parts().header.last_cookie.wrapping_add(1);
+        let expected = self.table.header().last_cookie.wrapping_add(1);
         if cookie != expected {
             let text = format!("SUBMIT cookie {cookie}: {expected} comes next");
             let error = Error::new(ErrorCode::CookieOutOfOrder, text);
@@ -126,12 +126,12 @@ impl<P: Ports> Session<P> {
         let mut recorded = 0;
         for entry in entries.iter().take(rows.len()) {
             let row = self.row_of(cx, entry, cookie as u32, BY_SOCKET);
-            let Some(at) = self.tickets.record(self.table.parts().rows, row) else { break };
+            let Some(at) = self.tickets.record(self.table.rows(), row) else { break };
             self.count(cx);
             rows[recorded] = at;
             recorded += 1;
         }
-        self.table.parts().header.set_last_cookie(cookie);
+        self.table.header().set_last_cookie(cookie);
         for &at in &rows[..recorded] {
             self.begin(cx, at);
         }
@@ -144,7 +144,7 @@ impl<P: Ports> Session<P> {
 
     /// What is free of the result ring: its entries less tickets outstanding and results unread.
     pub fn credit(&mut self) -> Result<u32> {
-        let tail = self.table.parts().header.result_tail;
+        let tail = self.table.header().result_tail;
         let used = self.tickets.outstanding() + self.ports.unread(tail)?;
         Ok(self.result_entries.saturating_sub(used))
     }
@@ -212,7 +212,7 @@ impl<P: Ports> Session<P> {
 
     /// Lets an accepted ticket wait; ends one that was refused.
     pub fn begin(&mut self, cx: &mut Context<'_>, at: u32) {
-        let Row { kind, source, flags, code, .. } = self.table.parts().rows[at as usize];
+        let Row { kind, source, flags, code, .. } = self.table.rows()[at as usize];
         if flags & REFUSED != 0 {
             self.publish(cx, at, End::without(Status::Refused, code));
         } else if kind == TicketKind::Fd as u8 {
@@ -227,7 +227,7 @@ impl<P: Ports> Session<P> {
     /// # Errors
     /// `NoSuchTicket`.
     pub fn cancel(&mut self, cx: &mut Context<'_>, user_data: u64) -> Result<()> {
-        let at = self.tickets.find(self.table.parts().rows, user_data).ok_or_else(|| {
+        let at = self.tickets.find(self.table.rows(), user_data).ok_or_else(|| {
             let text = format!("ticket {user_data} is not outstanding");
             Error::new(ErrorCode::NoSuchTicket, text)
         })?;

@@ -132,7 +132,7 @@ impl<P: Ports> Engine<P> {
 
     /// Cookie of the last SUBMIT message that was accepted from a session; 0 before the first.
     pub fn last_cookie(&mut self, slot: u16, now: MonoNs) -> u64 {
-        let last = self.with(slot, now, |session, _| session.table.parts().header.last_cookie);
+        let last = self.with(slot, now, |session, _| session.table.header().last_cookie);
         last.unwrap_or(0)
     }
 
@@ -314,7 +314,7 @@ impl<P: Ports> Engine<P> {
     /// A poll of a ticket that is over is ignored.
     pub fn fd_ready(&mut self, slot: u16, row: u32, fd: u32, code: u32, seen: u64, now: MonoNs) {
         self.with(slot, now, |session, cx| {
-            let rows = session.table.parts().rows;
+            let rows = session.table.rows();
             let Some(found) = rows.get(row as usize) else { return };
             if found.is_fd_wait() && found.source == fd {
                 let status = if code == 0 { Status::Done } else { Status::DeviceFailed };

@@ -73,7 +73,7 @@ impl<P: Ports> Prepared<P> {
 
     /// The head of the session's table.
     pub fn header(&mut self) -> &mut TableHeader {
-        self.0.table.parts().header
+        self.0.table.header()
     }
 
     /// The devices of its open lanes, one bit for each.

@@ -66,7 +66,7 @@ impl<P: Ports> Session<P> {
         row.set_state(PUBLISHING);
         let row = *row;
         self.write_entry(&row);
-        self.tickets.release(self.table.parts().rows, at);
+        self.tickets.release(self.table.rows(), at);
         cx.accounts.give_back(self.account, 1);
         cx.stats.results[end.status as usize] += 1;
         if let Some(waited) = end.waited {
@@ -86,19 +86,19 @@ impl<P: Ports> Session<P> {
     pub fn write_entry(&mut self, row: &Row) {
         let entry = result_entry(row, self.result_entries, self.clock_offset_ns);
         self.ports.write_result(row.result_pos, entry);
-        self.table.parts().header.advance_result_tail();
+        self.table.header().advance_result_tail();
     }
 
     /// Moves the client's tail over what was published since the last time.
     pub fn publish_tail(&mut self) {
         self.dirty = false;
-        self.ports.publish_tail(self.table.parts().header.result_tail);
+        self.ports.publish_tail(self.table.header().result_tail);
     }
 
     /// Makes the wake that the client's armed word asks for; a full fence lies between the tail
     /// and this look. One arming is told once of what came after it ([`armed::due`]).
     pub fn tell(&mut self, cx: &mut Context<'_>) {
-        let tail = self.table.parts().header.result_tail;
+        let tail = self.table.header().result_tail;
         let mut how = armed::due(self.ports.armed(), &mut self.told, tail);
         if core::mem::take(&mut self.resumed) {
             // Whoever was about to be told when the daemon died is told now.
@@ -120,8 +120,8 @@ impl<P: Ports> Session<P> {
         while let Some(&lane) = self.waiting.first() {
             self.finish_lane(cx, lane, end);
         }
-        for at in 0..self.table.parts().rows.len() as u32 {
-            if self.table.parts().rows[at as usize].is_fd_wait() {
+        for at in 0..self.table.rows().len() as u32 {
+            if self.table.rows()[at as usize].is_fd_wait() {
                 self.finish(cx, at, end);
             }
         }

@@ -77,7 +77,7 @@ impl<P: Ports> Session<P> {
         session.restore_lanes()?;
         session.finish_publishing()?;
         session.restore_rows()?;
-        session.tickets = Tickets::restore(session.table.parts().rows);
+        session.tickets = Tickets::restore(session.table.rows());
         session.resumed = true;
         Ok(session)
     }
@@ -121,7 +121,7 @@ impl<P: Ports> Session<P> {
     /// Brings the result that was on its way into the ring there.
     fn finish_publishing(&mut self) -> Result<()> {
         let is_publishing = |row: &Row| row.state == PUBLISHING;
-        let Some(at) = self.table.parts().rows.iter().position(is_publishing) else {
+        let Some(at) = self.table.rows().iter().position(is_publishing) else {
             return Ok(());
         };
         let table = self.table.parts();
@@ -134,8 +134,8 @@ impl<P: Ports> Session<P> {
         } else if row.result_pos.wrapping_add(1) != tail {
             return Err(bad("a result that goes nowhere"));
         }
-        self.table.parts().rows[at].set_state(FREE);
-        match self.table.parts().rows.iter().any(is_publishing) {
+        self.table.rows()[at].set_state(FREE);
+        match self.table.rows().iter().any(is_publishing) {
             true => Err(bad("two results under way")),
             false => Ok(()),
         }
@@ -147,7 +147,7 @@ impl<P: Ports> Session<P> {
         let head = table.header.submit_head;
         let next_cookie = table.header.last_cookie.wrapping_add(1) as u32;
         for at in 0..table.rows.len() {
-            let row = &mut self.table.parts().rows[at];
+            let row = &mut self.table.rows()[at];
             // Recorded, and the daemon died before it passed the origin: at most the entry at the
             // head, and the tickets of one SUBMIT.
             let not_accepted = match row.flags & BY_SOCKET {
@@ -167,10 +167,10 @@ impl<P: Ports> Session<P> {
 
     /// Lets every ticket wait that the table holds, and says so to the client.
     pub fn resume(&mut self, cx: &mut Context<'_>) {
-        self.ports.set_submit_head(self.table.parts().header.submit_head);
+        self.ports.set_submit_head(self.table.header().submit_head);
         self.set_dirty(cx);
-        for at in 0..self.table.parts().rows.len() as u32 {
-            let row = self.table.parts().rows[at as usize];
+        for at in 0..self.table.rows().len() as u32 {
+            let row = self.table.rows()[at as usize];
             if row.state != PENDING {
                 continue;
             }
@@ -192,8 +192,8 @@ impl<P: Ports> Session<P> {
     /// Has an outstanding fd ticket wait for a fd that its client sent again; `false` where no
     /// ticket of this name lacks one.
     pub fn give_fd(&mut self, cx: &mut Context<'_>, user_data: u64, fd: u32) -> bool {
-        let Some(at) = self.tickets.find(self.table.parts().rows, user_data) else { return false };
-        let row = &mut self.table.parts().rows[at as usize];
+        let Some(at) = self.tickets.find(self.table.rows(), user_data) else { return false };
+        let row = &mut self.table.rows()[at as usize];
         if !row.is_fd_wait() || row.source != NO_FD {
             return false;
         }
@@ -204,8 +204,8 @@ impl<P: Ports> Session<P> {
 
     /// The recovery is over: the daemon lives.
     pub fn recovered(&mut self) {
-        self.table.parts().header.recoveries = 0;
-        self.table.parts().header.set_recovering(0);
+        self.table.header().recoveries = 0;
+        self.table.header().set_recovering(0);
     }
 }
 

@@ -17,7 +17,7 @@ use super::ports::{Effect, Ports};
 use super::prepared::SessionParams;
 use super::sharing::Shares;
 use super::stats::Stats;
-use super::table::{NO_FD, Row, Table, TableLayout};
+use super::table::{NO_FD, Row, Table, TableHeader, TableLayout};
 use super::tickets::Tickets;
 use crate::core::bands::Bands;
 use crate::core::error::{Error, ErrorCode, Result};
@@ -84,11 +84,25 @@ impl<M: AsMut<[u8]>> TableMemory<M> {
     /// The table. Each ordered store is made in a borrow of its own, so that memory that counts the
     /// borrows (a simulator's) can end the daemon between any two of them.
     pub fn parts(&mut self) -> Table<'_> {
-        match Table::over(self.layout, self.bytes.as_mut()) {
-            Some(table) => table,
-            // `new` has parsed these very bytes, and their size and place never change.
-            None => unreachable!("a table's bytes shrank"),
-        }
+        still_there(Table::over(self.layout, self.bytes.as_mut()))
+    }
+
+    /// Its head; as [`TableMemory::parts`].
+    pub fn header(&mut self) -> &mut TableHeader {
+        still_there(Table::header_over(self.bytes.as_mut()))
+    }
+
+    /// Its tickets; as [`TableMemory::parts`].
+    pub fn rows(&mut self) -> &mut [Row] {
+        still_there(Table::rows_over(self.layout, self.bytes.as_mut()))
+    }
+}
+
+/// What `TableMemory::new` has found in these very bytes, whose size and place never change.
+fn still_there<T>(part: Option<T>) -> T {
+    match part {
+        Some(part) => part,
+        None => unreachable!("a table's bytes shrank"),
     }
 }
 
@@ -206,7 +220,7 @@ impl<P: Ports> Session<P> {
     pub fn next_due(&mut self) -> MonoNs {
         let lane = self.due.first().map_or(MonoNs::MAX, |lane| self.lanes[lane as usize].due);
         let lane = lane.max(self.rests_until);
-        let deadline = self.tickets.next_deadline_ns(self.table.parts().rows);
+        let deadline = self.tickets.next_deadline_ns(self.table.rows());
         lane.min(deadline.map_or(MonoNs::MAX, MonoNs))
     }
 
@@ -234,7 +248,7 @@ impl<P: Ports> Session<P> {
         // Its place in the engine's hot list, if it has one, outlives it for a turn.
         let hot_listed = self.lanes[lane].hot_listed;
         self.lanes[lane] = Lane { open: true, width, device, hot_listed, ..Lane::closed() };
-        self.table.parts().header.set_opened(cookie, lane as u32);
+        self.table.header().set_opened(cookie, lane as u32);
         self.table.parts().lanes[lane].open(width.bits().into(), device);
         Ok((lane as u32, self.ports.lane_word(lane as u32)))
     }
@@ -265,7 +279,7 @@ impl<P: Ports> Session<P> {
         let (redeemed, last) = (Some(origin), Some(value));
         let closed = Lane::closed();
         self.lanes[lane] = Lane { open: true, width, device, redeemed, last, hot_listed, ..closed };
-        self.table.parts().header.set_opened(cookie, lane as u32);
+        self.table.header().set_opened(cookie, lane as u32);
         self.table.parts().lanes[lane].redeem(width.bits().into(), device, &origin, value);
         Ok(lane as u32)
     }
@@ -273,7 +287,7 @@ impl<P: Ports> Session<P> {
     /// The lane that the OPEN_LANE or REDEEM of this cookie has opened in an earlier life of the
     /// daemon, or in this one: its index, device and present number.
     pub fn opened_by(&mut self, cookie: u64) -> Option<(u32, u32, u64)> {
-        let header = self.table.parts().header;
+        let header = self.table.header();
         let lane = (header.opened_cookie == cookie).then_some(header.opened_lane)?;
         let device = self.open_lane_at(lane).ok()?.device;
         Some((lane, device, self.lanes[lane as usize].word(&self.ports, lane)))
@@ -310,10 +324,10 @@ impl<P: Ports> Session<P> {
     }
 
     /// The bands that a ticket waits by: plan 0 is its device's.
-    pub fn bands(&self, plan: u16, device: u32, config: &Config) -> Option<Bands> {
+    pub fn bands<'a>(&'a self, plan: u16, device: u32, config: &'a Config) -> Option<&'a Bands> {
         match plan {
-            0 => config.devices.get(device as usize).copied(),
-            id => self.plans.get(id as usize - 1).copied(),
+            0 => config.devices.get(device as usize),
+            id => self.plans.get(id as usize - 1),
         }
     }
 
@@ -367,7 +381,7 @@ impl<P: Ports> Session<P> {
         }
         cx.accounts.close(self.account, self.tickets.outstanding());
         self.close_shares(cx);
-        let (slot, rows) = (self.slot, self.table.parts().rows);
+        let (slot, rows) = (self.slot, self.table.rows());
         let polled = |row: &Row| row.is_fd_wait() && row.source != NO_FD;
         for (at, row) in rows.iter().enumerate().filter(|(_, row)| polled(row)) {
             let (row, fd) = (at as u32, row.source);

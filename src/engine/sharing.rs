@@ -192,8 +192,8 @@ impl<P: Ports> Session<P> {
         if let Some(redeemed) = &mut self.lanes[lane as usize].redeemed {
             redeemed.absent = false;
         }
-        for at in 0..self.table.parts().rows.len() {
-            let rows = self.table.parts().rows;
+        for at in 0..self.table.rows().len() {
+            let rows = self.table.rows();
             if rows[at].is_word_wait() && rows[at].source == lane {
                 self.tickets.resume_deadline(rows, at as u32);
             }

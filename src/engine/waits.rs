@@ -11,7 +11,7 @@ use super::session::{Context, HotLane, Session};
 use super::table::Row;
 use crate::core::anchored::Begun;
 use crate::core::estimator::Sample;
-use crate::core::plan::{Park, Plan};
+use crate::core::plan::Plan;
 use crate::core::step::{Action, Event, Outcome, Wait, Waited};
 use crate::core::time::{DurNs, MonoNs};
 use crate::proto::entry::Status;
@@ -57,23 +57,18 @@ impl<P: Ports> Session<P> {
 
     /// Ends a ticket whose number had been reached when it was submitted.
     fn landed(&mut self, cx: &mut Context<'_>, at: u32, word: u64) {
-        let row = self.table.parts().rows[at as usize];
-        let device = self.lanes[row.source as usize].device;
+        let row = self.table.rows()[at as usize];
+        let Lane { device, order, .. } = &self.lanes[row.source as usize];
+        let (device, alone) = (*device, order.is_empty());
         let plan = self.plan_of(cx, &row, device);
-        let mut wait = Wait::new(&plan, cx.now, None, None);
-        let waited = match plan.park {
-            Park::Block => Waited::Blocked,
-            Park::Poll | Park::Flag { .. } => Waited::Immediate,
-        };
-        let _ = wait.step(cx.now, Event::Begin);
-        if let Action::Finish(outcome) = wait.step(cx.now, Event::Queried(true))
-            && let (Some(predict), Some(sample)) = (plan.predict, outcome.sample)
-            && self.lanes[row.source as usize].order.is_empty()
+        let outcome = Outcome::at_once(plan.park);
+        if let (Some(predict), Some(sample)) = (plan.predict, outcome.sample)
+            && alone
         {
             self.points.record(row.point, &predict, sample, Begun::default());
         }
-        let end = End { status: Status::Done, waited: Some(waited), code: 0, seen: word };
-        self.publish(cx, at, end);
+        let waited = Some(outcome.waited);
+        self.publish(cx, at, End { status: Status::Done, waited, code: 0, seen: word });
     }
 
     /// The plan that a ticket waits by.
@@ -98,7 +93,7 @@ impl<P: Ports> Session<P> {
             self.leave_waiting(lane);
             return false;
         };
-        let row = self.table.parts().rows[at as usize];
+        let row = self.table.rows()[at as usize];
         let plan = self.plan_of(cx, &row, self.lanes[lane as usize].device);
         let entry = &mut self.lanes[lane as usize];
         let submitted = MonoNs(row.submitted_ns);
@@ -294,14 +289,14 @@ impl<P: Ports> Session<P> {
             };
             self.advance(cx, lane, seen.map_or(event, |_| Event::Seen), seen);
         }
-        while let Some(at) = self.tickets.expired(self.table.parts().rows, cx.now.0) {
+        while let Some(at) = self.tickets.expired(self.table.rows(), cx.now.0) {
             self.expire(cx, at);
         }
     }
 
     /// A ticket's deadline has come: one last look decides.
     fn expire(&mut self, cx: &mut Context<'_>, at: u32) {
-        let row = self.table.parts().rows[at as usize];
+        let row = self.table.rows()[at as usize];
         if self.tickets.in_lane(at) {
             let word = self.lanes[row.source as usize].word(&self.ports, row.source);
             if self.lanes[row.source as usize].width.reached(word, row.target) {
