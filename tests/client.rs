@@ -322,6 +322,8 @@ fn what_has_landed_is_immediate(executor: &Executor) {
     assert_eq!((end.waited, end.seen), (Some(Waited::Immediate), 4));
     lane.ticket(3).submit_tagged(8).unwrap();
     assert_eq!(session.next_completion(None).unwrap().map(|(tag, _)| tag), Some(8));
+    let status = support::raw::control(&daemon.socket()).status();
+    assert_eq!(status["counters"]["tickets"], 0, "the daemon has heard of neither");
 }
 
 /// A session that ends with its daemon.
