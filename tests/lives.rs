@@ -198,8 +198,13 @@ fn a_session_that_ends_is_not_kept(executor: &Executor) {
 fn shared_lanes_outlive_the_daemon(executor: &Executor) {
     let (_folder, supervisor) = start(executor);
     let owner = Session::open(&supervisor.socket());
-    let lane = owner.lane(64).lane;
-    let capability = owner.share(lane);
+    let share = |lane| {
+        let body = message::Share { lane, reserved: 0, secret: [7; 16] };
+        owner.wire.ask(Opcode::Share, 6, &body, &[])
+    };
+    let lanes = [owner.lane(64).lane, owner.lane(64).lane];
+    let lane = lanes[0];
+    let capability = share(lane).parts::<message::Shared>().0.capability;
     let mut waiter = Session::open(&supervisor.socket());
     waiter.lane(64);
     let redeemed = waiter.redeem(capability).lane;
@@ -210,7 +215,9 @@ fn shared_lanes_outlive_the_daemon(executor: &Executor) {
         resumed(&owner);
         resumed(&waiter);
         assert_eq!(waiter.outcome(), (number, Status::Done), "{life}");
-        assert_eq!(owner.share(lane), capability, "{life}");
+        let shared = share(lane).parts::<message::Shared>().0;
+        assert_eq!(shared.capability, capability, "{life}");
+        assert_eq!(share(lanes[1]).code(), ErrorCode::LimitExceeded, "{life}");
     }
     // A REDEEM whose answer was lost answers the same lane.
     let again = |waiter: &Session| {

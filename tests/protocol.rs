@@ -123,7 +123,7 @@ fn messages_lie_as_the_page_says() {
     check("#### SUBMIT", submit, fields!(BODY, message::Submitted { tickets, free }));
     check("#### CANCEL", fields!(BODY, message::Cancel { user_data }), vec![]);
     check("#### FAIL", fields!(BODY, message::Fail { lane, code }), vec![]);
-    let share = fields!(BODY, message::Share { lane, reserved });
+    let share = fields!(BODY, message::Share { lane, reserved, secret });
     check("#### SHARE", share, fields!(BODY, message::Shared { capability }));
     let redeem = fields!(BODY, message::Redeem { capability });
     let redeemed = fields!(BODY, message::Redeemed { lane, width, bell, reserved, value });

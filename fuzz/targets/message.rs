@@ -59,8 +59,9 @@ fn record_of(cookie: u64, request: &Request) -> Option<Vec<u8>> {
             let body = message::StatusRequest { reserved: 0 };
             encode(Opcode::Status as u16, cookie, &body, &[])
         }
-        Request::Share(lane) => {
-            let body = message::Share { lane: *lane, reserved: 0 };
+        Request::Share(lane, secret) => {
+            let secret = secret.unwrap_or(0).to_le_bytes();
+            let body = message::Share { lane: *lane, reserved: 0, secret };
             encode(Opcode::Share as u16, cookie, &body, &[])
         }
         Request::Redeem(capability) => {

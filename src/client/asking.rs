@@ -26,29 +26,28 @@ impl Shared {
         tail: &[u8],
         note: impl Fn(Result<Answer>, &mut Ledger) -> Result<T>,
     ) -> Result<T> {
-        self.request_over(None, opcode, body, tail, note)
+        self.request_of(opcode, |_| Ok(encode(opcode as u16, 0, body, tail)), note)
     }
 
-    /// As [`Shared::request`], of what only the daemon of the connection `epoch` knows, where that
-    /// is given; `note` is told `NoSuchCapability` once it is gone.
+    /// As [`Shared::request`], of what is said only when there is a daemon to say it to. What
+    /// cannot be said is not sent, and `note` is told why.
     ///
     /// # Errors
     /// As [`Shared::request`].
-    pub(super) fn request_over<Q: IntoBytes + Immutable, T>(
+    pub(super) fn request_of<T>(
         &self,
-        epoch: Option<u32>,
         opcode: Opcode,
-        body: &Q,
-        tail: &[u8],
+        say: impl Fn(&Ledger) -> Result<Vec<u8>>,
         note: impl Fn(Result<Answer>, &mut Ledger) -> Result<T>,
     ) -> Result<T> {
         loop {
             let mut turn = self.turn()?;
-            let known = self.reopen().known_over(epoch);
-            if let Err(gone) = known {
-                return note(Err(gone), &mut self.reopen());
-            }
-            match turn.request(opcode, encode(opcode as u16, 0, body, tail), &[], None) {
+            let said = say(&self.reopen());
+            let record = match said {
+                Ok(record) => record,
+                Err(error) => return note(Err(error), &mut self.reopen()),
+            };
+            match turn.request(opcode, record, &[], None) {
                 Ok(answer) => return note(Ok(answer), &mut self.reopen()),
                 Err(Fault::Error(error)) => return note(Err(error), &mut self.reopen()),
                 Err(Fault::Gone(gone)) => {

@@ -10,9 +10,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::core::error::{Error, ErrorCode, Result};
 use crate::core::line::Width;
+use crate::proto::entry::Status;
 use crate::proto::layout::lanes;
-use crate::proto::message::{CloseLane, LaneOpened, Opcode};
+use crate::proto::message::{CloseLane, LaneOpened, Opcode, encode};
 
+use super::ledger::Ledger;
+use super::remembered::is_redeemed;
 use super::session::{RingRoom, Session};
 use super::shared::SessionBell;
 use super::ticket::TicketBuilder;
@@ -32,24 +35,11 @@ struct Inner {
     /// The highest target given out by `next_target`.
     issued: AtomicU64,
     closed: AtomicBool,
-    /// Of a lane that is another session's: the connection over which it was redeemed.
-    epoch: Option<u32>,
-}
-
-/// A lane whose last handle is gone.
-pub(super) struct Idle {
-    index: u32,
-    epoch: Option<u32>,
 }
 
 impl Lane {
-    pub(super) fn opened(
-        session: &Session,
-        width: Width,
-        lane: &LaneOpened,
-        epoch: Option<u32>,
-    ) -> Result<Lane> {
-        if lane.lane >= session.shared().lanes().lanes() {
+    pub(super) fn opened(session: &Session, width: Width, lane: &LaneOpened) -> Result<Lane> {
+        if lane.lane >= session.shared().lanes().lanes() && !is_redeemed(lane.lane) {
             let what = format!("lane {} is none of the session's", lane.lane);
             return Err(nonsense("the daemon's answer", what));
         }
@@ -61,7 +51,6 @@ impl Lane {
             width,
             issued: AtomicU64::new(lane.value),
             closed: AtomicBool::new(false),
-            epoch,
         };
         Ok(Lane { lane: Arc::new(inner) })
     }
@@ -69,21 +58,14 @@ impl Lane {
     /// Closes the lanes whose last handle is gone.
     pub(super) fn close_idle(session: &Session) -> Result<()> {
         loop {
-            let Some(Idle { index, epoch }) = session.shared().idle_lanes().pop() else {
-                return Ok(());
-            };
-            close(session, index, epoch)?;
+            let Some(index) = session.shared().idle_lanes().pop() else { return Ok(()) };
+            close(session, index)?;
         }
-    }
-
-    /// The connection that knows it; none where every one does, since the session tells it.
-    pub(super) fn epoch(&self) -> Option<u32> {
-        self.lane.epoch
     }
 
     /// Its number now, where it lies in this session's memory.
     pub(super) fn seen(&self) -> Option<u64> {
-        self.lane.epoch.is_none().then(|| self.value())
+        (!is_redeemed(self.lane.index)).then(|| self.value())
     }
 
     /// The session it belongs to.
@@ -184,7 +166,7 @@ impl Lane {
             return Err(self.not_open());
         }
         self.lane.session.live()?;
-        close(&self.lane.session, self.lane.index, self.lane.epoch)
+        close(&self.lane.session, self.lane.index)
     }
 
     pub(super) fn must_be_open(&self) -> Result<()> {
@@ -205,20 +187,22 @@ pub(super) fn nonsense(message: &str, what: String) -> Error {
     Error::new(ErrorCode::BadMessage, format!("{message}: {what}"))
 }
 
-fn close(session: &Session, lane: u32, epoch: Option<u32>) -> Result<()> {
-    let body = CloseLane { lane, reserved: 0 };
-    let shared = session.shared();
-    shared.request_over(epoch, Opcode::CloseLane, &body, &[], |answer, ledger| {
-        let refused = answer.as_ref().err().map(|error| error.code);
-        if refused == Some(ErrorCode::NoSuchCapability) {
-            // The daemon that knew it is gone. Its index may be another lane's by now.
-            return Ok(());
-        }
+fn close(session: &Session, lane: u32) -> Result<()> {
+    let say = |ledger: &Ledger| {
+        let body = CloseLane { lane: ledger.index_at_daemon(lane)?, reserved: 0 };
+        Ok(encode(Opcode::CloseLane as u16, 0, &body, &[]))
+    };
+    session.shared().request_of(Opcode::CloseLane, say, |answer, ledger| {
         ledger.remembered.lanes.remove(&lane);
-        ledger.remembered.redeemed.remove(&lane);
+        ledger.forget_redeemed(lane, Status::Cancelled, 0);
         match answer {
-            // It was done before, and the answer was lost with an earlier life of the daemon.
-            Err(error) if error.code == ErrorCode::NoSuchLane => Ok(()),
+            // It was done before, and the answer was lost with an earlier life of the daemon; or
+            // the daemon that knew it is gone, and this one was not asked for it yet.
+            Err(error)
+                if matches!(error.code, ErrorCode::NoSuchLane | ErrorCode::NoSuchCapability) =>
+            {
+                Ok(())
+            }
             answer => answer?.whole::<()>(),
         }
     })
@@ -228,8 +212,7 @@ impl Drop for Inner {
     fn drop(&mut self) {
         // No request here: a drop must not wait for anybody.
         if !*self.closed.get_mut() && self.session.shared().at_home().is_ok() {
-            let (index, epoch) = (self.index, self.epoch);
-            self.session.shared().idle_lanes().push(Idle { index, epoch });
+            self.session.shared().idle_lanes().push(self.index);
         }
     }
 }

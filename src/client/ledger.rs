@@ -26,7 +26,8 @@ use crate::shm::submit_ring::SubmitProducer;
 use super::completion::Completion;
 use super::driver::Driver;
 use super::leader::Leadership;
-use super::remembered::Remembered;
+use super::redeeming::lane_of;
+use super::remembered::{Remembered, is_redeemed};
 use super::renewal::{Link, Owed};
 use super::slots::{Delivered, SlotId, Slots};
 use super::socket_watch::SocketWatch;
@@ -56,8 +57,6 @@ const COLLECT_BATCH: usize = 256;
 pub(super) struct Outgoing {
     pub(super) entry: SubmitEntry,
     pub(super) tag: Option<u64>,
-    /// The connection whose daemon knows its lane; none where every one is told of it.
-    pub(super) epoch: Option<u32>,
 }
 
 /// The shared state of a session. See the file's head.
@@ -104,6 +103,8 @@ pub(super) struct Ledger {
     pub(super) socket_watch: Option<SocketWatch>,
     /// A thread of the library sees to the link.
     pub(super) tended: bool,
+    /// Another one looks for the connection's end.
+    pub(super) watched: bool,
     /// Looks that found nothing, and when the socket was looked at for their sake.
     pub(super) looks: u32,
     pub(super) looked_at_socket: MonoNs,
@@ -143,6 +144,7 @@ impl Ledger {
             renewable: false,
             socket_watch: None,
             tended: false,
+            watched: false,
             looks: 0,
             looked_at_socket: MonoNs(0),
         })
@@ -253,10 +255,13 @@ impl Ledger {
     }
 
     fn push_ticket(&mut self, ticket: &Outgoing) -> Result<(SlotId, Telling)> {
-        self.known_over(ticket.epoch)?;
+        let waits = self.waits_for_its_lane(&ticket.entry)?;
         let Some(id) = self.slots.open(ticket.tag, &ticket.entry) else {
             return Err(self.no_credit(1, 0));
         };
+        if waits {
+            return Ok((id, Telling::Nothing));
+        }
         if self.link != Link::Up {
             self.owe(Owed::Ticket(id));
             return Ok((id, Telling::Nothing));
@@ -271,12 +276,20 @@ impl Ledger {
     /// A ticket's entry as the daemon is to read it.
     pub(super) fn outgoing(&self, id: SlotId, entry: &SubmitEntry) -> SubmitEntry {
         let plan = self.remembered.wire_plan(entry.plan);
-        SubmitEntry { user_data: id.user_data(), plan, ..*entry }
+        let source = match lane_of(entry) {
+            // An index that no lane has is refused.
+            Some(lane) => self.remembered.wire_lane(lane).unwrap_or(lane),
+            None => entry.source,
+        };
+        SubmitEntry { user_data: id.user_data(), plan, source, ..*entry }
     }
 
     /// What the daemon has to be told of a ticket that was pushed. One that waits behind another
     /// of its lane cannot complete before that one does, so the daemon need not wake for it.
     fn telling(&mut self, id: SlotId, entry: &SubmitEntry) -> Telling {
+        if is_redeemed(entry.source) {
+            return Telling::Wake;
+        }
         let lane = entry.source as usize;
         if self.last.len() <= lane {
             self.last.resize(lane + 1, None);
@@ -294,15 +307,6 @@ impl Ledger {
             Ok(waiting) if waiting <= QUIET_MAX => Telling::Quiet,
             _ => Telling::Wake,
         }
-    }
-
-    /// Refuses what only the daemon of another connection knows.
-    pub(super) fn known_over(&self, epoch: Option<u32>) -> Result<()> {
-        if epoch.is_none_or(|epoch| epoch == self.epoch) {
-            return Ok(());
-        }
-        let text = "the redeemed lane went with a daemon that is gone";
-        Err(Error::new(ErrorCode::NoSuchCapability, text))
     }
 
     fn no_credit(&self, asked: usize, room: u32) -> Error {
@@ -410,8 +414,10 @@ impl Ledger {
     pub(super) fn cancel(&mut self, id: SlotId) {
         if self.ended.is_none() {
             self.slots.cancel(id);
-            self.owe(Owed::Cancel(id));
-            self.pay_owed();
+            if !self.cancel_at_home(id) {
+                self.owe(Owed::Cancel(id));
+                self.pay_owed();
+            }
         }
     }
 

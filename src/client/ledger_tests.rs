@@ -22,7 +22,7 @@ fn rings(submit: u32, result: u32) -> Rings {
 
 fn ticket() -> Outgoing {
     let (op, kind) = (Op::Ticket as u8, TicketKind::Word as u8);
-    Outgoing { entry: SubmitEntry { op, kind, ..SubmitEntry::default() }, tag: None, epoch: None }
+    Outgoing { entry: SubmitEntry { op, kind, ..SubmitEntry::default() }, tag: None }
 }
 
 fn done(id: SlotId) -> ResultEntry {
@@ -113,9 +113,9 @@ fn entries_past_the_credit_are_taken_in_batches_and_given_back() {
 fn telling_behind(next: SubmitEntry) -> Telling {
     let Rings { mut ledger, .. } = rings(64, 64);
     let ticket = |target| SubmitEntry { target, ..ticket().entry };
-    ledger.submit(&Outgoing { entry: ticket(5), tag: None, epoch: None }).unwrap();
+    ledger.submit(&Outgoing { entry: ticket(5), tag: None }).unwrap();
     ledger.bell = Telling::Nothing;
-    ledger.submit(&Outgoing { entry: next, tag: None, epoch: None }).unwrap();
+    ledger.submit(&Outgoing { entry: next, tag: None }).unwrap();
     ledger.bell
 }
 
@@ -154,7 +154,6 @@ fn a_tagged_ticket_is_ahead_of_others_like_any() {
     let tagged = |source, target| Outgoing {
         entry: SubmitEntry { source, target, ..ticket().entry },
         tag: Some(target),
-        epoch: None,
     };
     let first = ledger.submit(&tagged(0, 1)).unwrap();
     assert_eq!(std::mem::take(&mut ledger.bell), Telling::Wake);
@@ -174,35 +173,4 @@ fn a_tagged_ticket_is_ahead_of_others_like_any() {
     ledger.collect();
     let tags = [ledger.take_tagged(), ledger.take_tagged()];
     assert_eq!(tags.map(|taken| taken.map(|(tag, _)| tag)), [Some(1), Some(2)]);
-}
-
-#[test]
-fn what_was_redeemed_ends_with_its_connection() {
-    let Rings { mut ledger, .. } = rings(64, 64);
-    let on = |source: u32, epoch: Option<u32>| Outgoing {
-        entry: SubmitEntry { source, ..ticket().entry },
-        epoch,
-        ..ticket()
-    };
-    ledger.remembered.redeemed.insert(3);
-    let own = ledger.submit(&on(2, None)).unwrap();
-    let redeemed = ledger.submit(&on(3, Some(0))).unwrap();
-    let (sizes, another) = (ledger.sizes, Region::heap(ledger.sizes.bytes()).unwrap());
-    ledger.renew(another.clone(), &[]).unwrap();
-    ledger.epoch = 1;
-    let ended = ledger.take(redeemed).unwrap();
-    assert_eq!(ended.status, Status::Refused);
-    assert_eq!(ended.code, u32::from(ErrorCode::NoSuchCapability.number()));
-    assert!(ledger.take(own).is_none());
-    // The index may be another lane's in the new connection: the old handle must not name it.
-    let refused = ledger.submit(&on(3, Some(0))).unwrap_err();
-    assert_eq!(refused.code, ErrorCode::NoSuchCapability);
-    ledger.link = super::super::renewal::Link::CatchingUp;
-    ledger.submit(&on(3, None)).unwrap();
-    ledger.pay_owed();
-    let submit = SubmitConsumer::new(another, sizes).unwrap();
-    assert_eq!(submit.pending(0), Ok(2));
-    let entries = [0, 1].map(|at| SubmitEntry::from_words(submit.entry(at)));
-    assert_eq!(entries.map(|entry| entry.source), [2, 3]);
-    assert_eq!(entries[0].user_data, own.user_data());
 }

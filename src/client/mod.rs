@@ -41,6 +41,7 @@ mod many;
 mod page;
 mod reconnect;
 mod redeemed;
+mod redeeming;
 mod remembered;
 mod renewal;
 mod session;

@@ -87,9 +87,9 @@ impl Shared {
         Ok(arrived)
     }
 
-    /// Opens the open lanes and registers the plans; answers the ids of the latter. A lane whose
-    /// device is gone stays closed, and its tickets are refused; a plan that is not known any more
-    /// is the device's.
+    /// Opens the open lanes, shares those that were shared, and registers the plans; answers the
+    /// ids of the latter. A lane whose device is gone stays closed, and its tickets are refused; a
+    /// plan that is not known any more is the device's.
     fn retell(&self, turn: &mut Turn, until: MonoNs) -> core::result::Result<Vec<u16>, Fault> {
         let (lanes, plans) = {
             let at = self.reopen();
@@ -100,6 +100,11 @@ impl Shared {
             let open = message::OpenLane { lane, width, device };
             let request = encode(Opcode::OpenLane as u16, 0, &open, &[]);
             known(turn.request(Opcode::OpenLane, request, &[], Some(until)))?;
+            if let Some(secret) = kept.secret.filter(|_| kept.shared) {
+                let share = message::Share { lane, reserved: 0, secret: secret.to_le_bytes() };
+                let request = encode(Opcode::Share as u16, 0, &share, &[]);
+                known(turn.request(Opcode::Share, request, &[], Some(until)))?;
+            }
         }
         let mut ids = Vec::with_capacity(plans.len());
         for kept in plans {

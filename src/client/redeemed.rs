@@ -1,37 +1,53 @@
 //! Lanes of others: sharing one's own, and waiting on those that were shared.
 //!
 //! A *redeemed* lane is another session's. No memory comes with it: only the daemon sees its
-//! number, so it can be waited on and nothing else. It ends with its owner's lane, and with a
-//! connection that another daemon takes the place of: that one knows nothing of it.
+//! number, so it can be waited on and nothing else. It ends with its owner's lane. Another daemon,
+//! after one without an fd store, knows nothing of it: owner and redeemer tell it, each when it
+//! comes there (`redeeming.rs`).
 
 use std::fmt;
+use std::sync::Arc;
 
 use crate::core::error::Result;
 use crate::core::line::Width;
+use crate::host::random;
 use crate::proto::message::{LaneOpened, Opcode, Redeem, Redeemed, Revoke, Share, Shared};
 
 use super::capability::Capability;
 use super::lane::{Lane, nonsense};
 use super::session::Session;
 use super::ticket::TicketBuilder;
+use super::wire;
 
 impl Lane {
     /// Lets others wait on the lane: whoever has the capability can redeem it, in any process that
     /// reaches the daemon. A lane has one at a time, and this answers the same until
-    /// [`Lane::revoke`]. It dies with the lane, with its session, and with a daemon that has no fd
-    /// store: the next one gives another.
+    /// [`Lane::revoke`]. It dies with the lane and with its session.
     ///
     /// # Errors
     /// `NoSuchLane` where it was closed, `LimitExceeded` past 1024 shared lanes, `Forked`, the
     /// session's end.
     pub fn share(&self) -> Result<Capability> {
         self.must_be_open()?;
-        let body = Share { lane: self.index(), reserved: 0 };
-        let shared = self
-            .session()
-            .shared()
-            .request(Opcode::Share, &body, &[], |answer, _| answer?.whole::<Shared>())?;
-        Ok(Capability::from_bytes(shared.capability))
+        let (index, shared) = (self.index(), self.session().shared());
+        let fresh = random::bits().map_err(|error| wire::system("getrandom", error))?;
+        let secret = {
+            let mut at = shared.open()?;
+            let kept = at.remembered.lanes.get_mut(&index);
+            kept.map_or(fresh, |kept| *kept.secret.get_or_insert(fresh))
+        };
+        let body = Share { lane: index, reserved: 0, secret: secret.to_le_bytes() };
+        let answer = shared.request(Opcode::Share, &body, &[], |answer, ledger| {
+            let answer = answer?.whole::<Shared>()?;
+            if let Some(kept) = ledger.remembered.lanes.get_mut(&index)
+                && !kept.shared
+            {
+                (kept.secret, kept.shared) = (Some(secret), true);
+            }
+            Ok(answer)
+        })?;
+        shared.watch_socket(Arc::downgrade(shared))?;
+        Ok(Capability::from_bytes(answer.capability))
     }
 
     /// Takes the capability back, if there is one. Tickets on lanes that were redeemed with it end
@@ -43,7 +59,13 @@ impl Lane {
         self.must_be_open()?;
         let body = Revoke { lane: self.index(), reserved: 0 };
         let shared = self.session().shared();
-        shared.request(Opcode::Revoke, &body, &[], |answer, _| answer?.whole::<()>())
+        shared.request(Opcode::Revoke, &body, &[], |answer, ledger| {
+            answer?.whole::<()>()?;
+            if let Some(kept) = ledger.remembered.lanes.get_mut(&body.lane) {
+                (kept.secret, kept.shared) = (None, false);
+            }
+            Ok(())
+        })
     }
 }
 
@@ -58,20 +80,26 @@ impl Session {
         self.live()?;
         Lane::close_idle(self)?;
         let body = Redeem { capability: capability.to_bytes() };
-        let (redeemed, epoch) =
+        let (redeemed, lane) =
             self.shared().request(Opcode::Redeem, &body, &[], |answer, ledger| {
                 let redeemed: Redeemed = answer?.whole()?;
-                ledger.remembered.redeemed.insert(redeemed.lane);
-                Ok((redeemed, ledger.epoch))
+                let lane = ledger.remembered.redeem(*capability, redeemed.lane);
+                Ok((redeemed, lane))
             })?;
-        let Redeemed { lane, width, bell, value, .. } = redeemed;
+        let Redeemed { width, bell, value, .. } = redeemed;
+        if redeemed.lane >= self.shared().lanes().lanes() {
+            return Err(nonsense(
+                "REDEEM",
+                format!("lane {} is none of the session's", redeemed.lane),
+            ));
+        }
         let width = match width {
             64 => Width::W64,
             32 => Width::W32,
             other => return Err(nonsense("REDEEM", format!("a width of {other}"))),
         };
         let opened = LaneOpened { lane, bell, value };
-        Ok(RedeemedLane { lane: Lane::opened(self, width, &opened, Some(epoch))?, value })
+        Ok(RedeemedLane { lane: Lane::opened(self, width, &opened)?, value })
     }
 }
 
@@ -100,7 +128,7 @@ impl RedeemedLane {
         self.lane.session()
     }
 
-    /// Its index in that session.
+    /// Its number in that session, which no other lane of it has.
     pub fn index(&self) -> u32 {
         self.lane.index()
     }
@@ -118,7 +146,7 @@ impl RedeemedLane {
     /// A ticket on the number `target`. It always goes to the daemon. When the owner fails the
     /// lane it ends as `DeviceFailed`, when it revokes it as `Refused` with the code `LaneRevoked`,
     /// when it closes it or dies as `ProducerDied`; and as `Refused` with the code
-    /// `NoSuchCapability` where a daemon took over that knows nothing of the lane.
+    /// `NoSuchCapability` where another daemon took over and the owner did not come there.
     pub fn ticket(&self, target: u64) -> TicketBuilder<'_> {
         self.lane.ticket(target)
     }

@@ -2,23 +2,29 @@
 //! lanes, its plans, and the fds of its outstanding fd tickets.
 //!
 //! A plan is known here by an id of the session's own, which stays; the daemon's id for it is
-//! another with every daemon that is told of it anew.
+//! another with every daemon that is told of it anew. So is a lane of another session.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use super::capability::Capability;
 use super::slots::SlotId;
 use crate::core::line::Width;
 use crate::proto::limits::DEVICE_NAME_BYTES;
+
+/// The number of the first lane that was redeemed: the daemon's indexes are lower.
+const REDEEMED_FROM: u32 = 1 << 31;
 
 /// See the file's head.
 #[derive(Debug, Default)]
 pub(super) struct Remembered {
     /// Open lanes by index.
     pub(super) lanes: BTreeMap<u32, KeptLane>,
-    /// Open lanes that are other sessions'.
-    pub(super) redeemed: BTreeSet<u32>,
+    /// Open lanes that are other sessions', by a number of this library's own.
+    pub(super) redeemed: BTreeMap<u32, KeptRedeemed>,
+    /// How many there were so far: no number is used twice.
+    redeemed_ever: u32,
     /// Plans by id less one.
     pub(super) plans: Vec<KeptPlan>,
     /// Fds of tickets that the daemon has accepted.
@@ -33,6 +39,23 @@ pub(super) struct KeptLane {
     pub(super) device: [u8; DEVICE_NAME_BYTES],
     /// The code that was posted on it.
     pub(super) failed: Option<u32>,
+    /// The secret that it is shared by, or is to be.
+    pub(super) secret: Option<u128>,
+    /// Whether it is.
+    pub(super) shared: bool,
+}
+
+/// An open lane of another session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct KeptRedeemed {
+    pub(super) capability: Capability,
+    /// The daemon's index of it; none while the daemon has still to be asked for it.
+    pub(super) wire: Option<u32>,
+}
+
+/// Whether a lane is another session's.
+pub(super) fn is_redeemed(lane: u32) -> bool {
+    lane >= REDEEMED_FROM
 }
 
 /// A registered plan.
@@ -72,6 +95,25 @@ impl Remembered {
             Some(known) => known.wire,
             None => plan,
         }
+    }
+
+    /// Notes a lane that the daemon has redeemed; answers its number.
+    pub(super) fn redeem(&mut self, capability: Capability, wire: u32) -> u32 {
+        let lane = REDEEMED_FROM + self.redeemed_ever;
+        self.redeemed_ever += 1;
+        self.redeemed.insert(lane, KeptRedeemed { capability, wire: Some(wire) });
+        lane
+    }
+
+    /// The daemon's index of a lane, where it knows it.
+    pub(super) fn wire_lane(&self, lane: u32) -> Option<u32> {
+        if is_redeemed(lane) { self.redeemed.get(&lane)?.wire } else { Some(lane) }
+    }
+
+    /// The first lane that the daemon is to be asked for.
+    pub(super) fn to_redeem(&self) -> Option<(u32, Capability)> {
+        let mut lanes = self.redeemed.iter().filter(|(_, kept)| kept.wire.is_none());
+        lanes.next().map(|(lane, kept)| (*lane, kept.capability))
     }
 
     /// Tickets whose fds an earlier life than `life` has, by the cookies of their SUBMITs.

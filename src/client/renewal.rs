@@ -9,12 +9,13 @@
 
 use super::completion::Completion;
 use super::ledger::{Ledger, Telling, fail_entry};
+use super::redeeming::lane_of;
 use super::slots::SlotId;
 use super::wire::{self, Gone};
 use crate::core::error::{Blame, Error, ErrorCode, Result};
 use crate::core::time::DurNs;
 use crate::host::clock;
-use crate::proto::entry::{Op, Status, SubmitEntry, TicketKind};
+use crate::proto::entry::{Op, Status, SubmitEntry};
 use crate::proto::layout::{SessionState, armed};
 use crate::shm::control::ControlReader;
 use crate::shm::region::{ReadWrite, Region};
@@ -60,6 +61,8 @@ pub(super) enum Duty {
     CatchUp,
     /// Give fds of tickets to this life of the daemon.
     Resume(u32),
+    /// Ask another daemon for lanes of others.
+    Redeem,
 }
 
 impl Ledger {
@@ -69,7 +72,8 @@ impl Ledger {
             _ if self.ended.is_some() => None,
             Link::Down => Some(Duty::Renew),
             Link::Submitting | Link::CatchingUp => Some(Duty::CatchUp),
-            Link::Up => self.resuming.then_some(Duty::Resume(self.life)),
+            Link::Up if self.resuming => Some(Duty::Resume(self.life)),
+            Link::Up => self.remembered.to_redeem().map(|_| Duty::Redeem),
         }
     }
 
@@ -148,7 +152,7 @@ impl Ledger {
             plan.wire = *wire;
         }
         self.remembered.fds.values_mut().for_each(|kept| kept.life = None);
-        self.end_redeemed();
+        self.miss_redeemed();
         self.owe_everything();
         self.link = Link::Submitting;
         if self.armed != armed::NOT {
@@ -157,21 +161,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// Ends the tickets on lanes of others: those lanes went with the daemon that knew whose they
-    /// are.
-    fn end_redeemed(&mut self) {
-        let redeemed = std::mem::take(&mut self.remembered.redeemed);
-        let on_one = |entry: &SubmitEntry| {
-            entry.kind == TicketKind::Word as u8 && redeemed.contains(&entry.source)
-        };
-        let tickets = self.slots.to_come().filter(|ticket| on_one(&ticket.entry));
-        for id in tickets.map(|ticket| ticket.id).collect::<Vec<_>>() {
-            self.refuse(id, ErrorCode::NoSuchCapability);
-        }
-    }
-
-    /// Owes the daemon all tickets without a result (those on fds go over the socket), then the
-    /// failures posted on lanes, then the CANCELs.
+    /// Owes the daemon all tickets without a result (those on fds go over the socket, those on
+    /// lanes of others once it knows these), then the failures posted on lanes, then the CANCELs.
     fn owe_everything(&mut self) {
         self.owed.clear();
         let to_come: Vec<_> = self.slots.to_come().collect();
@@ -180,8 +171,10 @@ impl Ledger {
         for ticket in nobodys {
             self.file(ticket.id.user_data(), without_daemon(Status::Cancelled, 0));
         }
-        let words = somebodys.iter().filter(|t| t.entry.kind == TicketKind::Word as u8);
-        self.owed.extend(words.map(|ticket| Owed::Ticket(ticket.id)));
+        let waits = |entry: &SubmitEntry| self.waits_for_its_lane(entry) == Ok(true);
+        let words = somebodys.iter().filter(|t| lane_of(&t.entry).is_some() && !waits(&t.entry));
+        let words: Vec<_> = words.map(|ticket| Owed::Ticket(ticket.id)).collect();
+        self.owed.extend(words);
         let lanes = self.remembered.lanes.iter();
         let failed = lanes.filter_map(|(lane, kept)| Some(Owed::Fail(*lane, kept.failed?)));
         self.owed.extend(failed);
@@ -247,7 +240,7 @@ fn is_passing(code: ErrorCode) -> bool {
 }
 
 /// How a ticket ended of which the daemon had nothing to say.
-fn without_daemon(status: Status, code: u32) -> Completion {
+pub(super) fn without_daemon(status: Status, code: u32) -> Completion {
     let now = clock::now();
     let landed = Completion::landed(0, now);
     Completion { status, waited: None, code, ..landed }

@@ -4,7 +4,7 @@ use super::super::remembered::KeptLane;
 use super::*;
 use crate::core::line::Width;
 use crate::host::futex::{self, FutexAddr, WaitOutcome};
-use crate::proto::entry::ResultEntry;
+use crate::proto::entry::{ResultEntry, TicketKind};
 use crate::proto::layout::rings::RESULT_TAIL;
 use crate::proto::message;
 use crate::proto::request::parse_reply;
@@ -74,15 +74,12 @@ impl Daemon {
 
 fn ticket(target: u64) -> Outgoing {
     let (op, kind) = (Op::Ticket as u8, TicketKind::Word as u8);
-    Outgoing {
-        entry: SubmitEntry { op, kind, target, ..SubmitEntry::default() },
-        tag: None,
-        epoch: None,
-    }
+    Outgoing { entry: SubmitEntry { op, kind, target, ..SubmitEntry::default() }, tag: None }
 }
 
 fn open_lane(ledger: &mut Ledger, lane: u32) {
-    let kept = KeptLane { width: Width::W64, device: [0; 32], failed: None };
+    let kept =
+        KeptLane { width: Width::W64, device: [0; 32], failed: None, secret: None, shared: false };
     ledger.remembered.lanes.insert(lane, kept);
 }
 
@@ -223,7 +220,7 @@ fn plans_go_out_under_the_present_daemons_ids() {
     );
     let with = |plan| {
         let entry = SubmitEntry { plan, ..ticket(1).entry };
-        Outgoing { entry, tag: None, epoch: None }
+        Outgoing { entry, tag: None }
     };
     for plan in 0..=2 {
         ledger.submit(&with(plan)).unwrap();

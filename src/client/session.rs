@@ -112,11 +112,11 @@ impl Session {
         let open = OpenLane { lane: u32::MAX, width: u32::from(width.bits()), device: name };
         let opened = self.shared.request(Opcode::OpenLane, &open, &[], |answer, ledger| {
             let opened: LaneOpened = answer?.whole()?;
-            let kept = KeptLane { width, device: name, failed: None };
+            let kept = KeptLane { width, device: name, failed: None, secret: None, shared: false };
             ledger.remembered.lanes.insert(opened.lane, kept);
             Ok(opened)
         })?;
-        Lane::opened(self, width, &opened, None)
+        Lane::opened(self, width, &opened)
     }
 
     /// Registers a plan by its text.

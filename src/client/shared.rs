@@ -21,7 +21,6 @@ use crate::shm::ring::RingSizes;
 use crate::shm::status::StatusReader;
 
 use super::connect::Way;
-use super::lane::Idle;
 use super::ledger::{Ledger, Telling};
 use super::page::{Page, Present};
 use super::renewal::Link;
@@ -73,7 +72,7 @@ pub(super) struct Shared {
     way: Way,
     look_at_socket: DurNs,
     /// Lanes whose last handle is gone: closed before the next is opened.
-    idle_lanes: Mutex<Vec<Idle>>,
+    idle_lanes: Mutex<Vec<u32>>,
     me: OnceLock<Weak<Shared>>,
 }
 
@@ -215,7 +214,7 @@ impl Shared {
         self.look_at_socket
     }
 
-    pub(super) fn idle_lanes(&self) -> MutexGuard<'_, Vec<Idle>> {
+    pub(super) fn idle_lanes(&self) -> MutexGuard<'_, Vec<u32>> {
         self.idle_lanes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -140,6 +140,13 @@ pub(super) fn is_hung_up(socket: impl AsFd) -> bool {
     matches!(poll(&mut fds, Some(&Timespec::default())), Ok(1))
 }
 
+/// Waits until the other side has hung up.
+pub(super) fn await_hang_up(socket: impl AsFd) {
+    let mut fds = [PollFd::new(&socket, PollFlags::RDHUP)];
+    // Where the kernel does not let it wait, the caller looks.
+    let _ = poll(&mut fds, None);
+}
+
 fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
     loop {
         match call() {

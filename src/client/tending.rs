@@ -39,16 +39,20 @@ pub(super) fn start(shared: &Shared, session: Option<&Weak<Shared>>) {
 }
 
 fn tend(session: Weak<Shared>) {
-    let mut attempts = None;
+    let (mut attempts, mut redeeming) = (None, None);
     while let Some(shared) = session.upgrade() {
         let pause = match next_duty(&shared) {
             None => return,
-            Some(Duty::Renew) => attempt(&shared, &mut attempts),
+            Some(Duty::Renew) => {
+                redeeming = None;
+                attempt(&shared, &mut attempts)
+            }
             Some(Duty::CatchUp) => {
                 attempts = None;
                 shared.catch_up()
             }
             Some(Duty::Resume(life)) => shared.resume(life),
+            Some(Duty::Redeem) => shared.redeem_again(&mut redeeming),
         };
         drop(shared);
         if let Some(pause) = pause {

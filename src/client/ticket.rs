@@ -139,7 +139,7 @@ impl<'a> TicketBuilder<'a> {
     }
 
     pub(super) fn outgoing(&self, tag: Option<u64>) -> Outgoing {
-        Outgoing { entry: self.entry, tag, epoch: self.lane.epoch() }
+        Outgoing { entry: self.entry, tag }
     }
 
     pub(super) fn ended(&self, completion: Completion) -> Ticket {

@@ -37,6 +37,8 @@ pub mod pm_qos;
 #[cfg(all(target_os = "linux", feature = "tokio"))]
 pub mod polled_fd;
 #[cfg(target_os = "linux")]
+pub mod random;
+#[cfg(target_os = "linux")]
 pub mod signals;
 pub mod slice;
 pub mod std_host;

@@ -252,6 +252,8 @@ bodies! {
         lane: u32,
         /// Zero.
         reserved: u32,
+        /// What the capability is made from: the owner's own secret. Zeros: from nothing.
+        secret: [u8; CAPABILITY_BYTES],
     }
 
     /// The reply to SHARE.

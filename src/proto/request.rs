@@ -36,8 +36,8 @@ pub enum Request {
     Cancel(u64),
     /// FAIL: lane, code.
     Fail(u32, u32),
-    /// SHARE: lane.
-    Share(u32),
+    /// SHARE: lane, and the secret that its capability is made from.
+    Share(u32, Option<u128>),
     /// REDEEM: capability.
     Redeem(u128),
     /// REVOKE: lane.
@@ -141,7 +141,8 @@ fn parse_body(opcode: Opcode, bytes: &[u8]) -> Result<Request> {
         Opcode::Share => {
             let share: message::Share = body(name, bytes)?;
             zero(share.reserved.into())?;
-            Request::Share(share.lane)
+            let secret = u128::from_le_bytes(share.secret);
+            Request::Share(share.lane, (secret != 0).then_some(secret))
         }
         Opcode::Redeem => {
             Request::Redeem(u128::from_le_bytes(body::<message::Redeem>(name, bytes)?.capability))

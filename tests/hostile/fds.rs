@@ -159,9 +159,12 @@ fn fds_on_other_messages_are_refused(executor: &Executor) {
                 Opcode::Status => {
                     encode(opcode as u16, 9, &message::StatusRequest { reserved: 0 }, &[])
                 }
-                Opcode::Share => {
-                    encode(opcode as u16, 9, &message::Share { lane: 0, reserved: 0 }, &[])
-                }
+                Opcode::Share => encode(
+                    opcode as u16,
+                    9,
+                    &message::Share { lane: 0, reserved: 0, secret: [0; 16] },
+                    &[],
+                ),
                 Opcode::Redeem => {
                     encode(opcode as u16, 9, &message::Redeem { capability: [0; 16] }, &[])
                 }

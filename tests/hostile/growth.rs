@@ -110,7 +110,7 @@ fn abuse(scene: &Scene, round: u64, event: &OwnedFd) {
             assert!(session.try_submit(&full, &[]).body.is_err());
         }
         8 => {
-            let share = message::Share { lane: 0, reserved: 0 };
+            let share = message::Share { lane: 0, reserved: 0, secret: [0; 16] };
             assert!(session.wire.ask(Opcode::Share, 5, &share, &[]).body.is_ok());
         }
         9 => {

@@ -74,8 +74,10 @@ fn requests(session: &Session, lane: u32) -> Vec<(Opcode, Vec<u8>)> {
         (message::CloseLane { lane: 63, reserved: 0 }, message::Cancel { user_data: 1 });
     let fail = message::Fail { lane: 62, code: 5 };
     let status = message::StatusRequest { reserved: 0 };
-    let (share, revoke) =
-        (message::Share { lane, reserved: 0 }, message::Revoke { lane, reserved: 0 });
+    let (share, revoke) = (
+        message::Share { lane, reserved: 0, secret: [0; 16] },
+        message::Revoke { lane, reserved: 0 },
+    );
     let redeem = message::Redeem { capability: [7; 16] };
     let drain = message::Drain { timeout_ms: 0, reserved: 0 };
     let of = |opcode: Opcode, record: Vec<u8>| (opcode, record);

@@ -105,7 +105,8 @@ impl Orders {
 
 /// How the clients of a keeper's daemon wait.
 fn ways(keeper: &impl Keeper) -> Vec<Way> {
-    let mut ways = vec![Way::Hold, Way::Threads, Way::Tasks, Way::Tagged, Way::Fds, Way::Ends];
+    let all = [Way::Hold, Way::Threads, Way::Tasks, Way::Tagged, Way::Fds, Way::Ends, Way::Shared];
+    let mut ways = Vec::from(all);
     // Connecting again by hand is what the library is there for.
     ways.extend(keeper.has_store().then_some(Way::Raw));
     ways

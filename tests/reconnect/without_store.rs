@@ -25,6 +25,8 @@ crate::for_each_executor! {
     an_event_loop_of_ones_own_keeps_its_fds,
     a_daemon_told_to_end_ends_the_tickets_and_not_the_session,
     a_rate_of_connections_is_waited_for_on_the_way_back_alone,
+    shared_lanes_are_shared_and_redeemed_again,
+    a_lane_whose_owner_does_not_come_back_is_given_up,
     nobody_comes_back,
 }
 
@@ -352,6 +354,61 @@ fn a_rate_of_connections_is_waited_for_on_the_way_back_alone(executor: &Executor
     lanes.iter().for_each(|lane| lane.store(1));
     assert!(tickets.into_iter().all(|ticket| end_of(ticket) == Status::Done));
     assert!(sessions.iter().all(|session| session.live() == Ok(())));
+}
+
+fn shared_lanes_are_shared_and_redeemed_again(executor: &Executor) {
+    let mut house = House::new(executor);
+    // The owner never waits.
+    let (owner, waiter) = (house.session(), house.session());
+    let lanes = [owner.lane().unwrap(), owner.lane().unwrap()];
+    let capabilities = lanes.each_ref().map(|lane| lane.share().unwrap());
+    let own = waiter.lane().unwrap();
+    let redeemed = capabilities.map(|capability| waiter.redeem(&capability).unwrap());
+    for number in 1..=6 {
+        let tickets = redeemed.each_ref().map(|lane| lane.ticket(number).submit().unwrap());
+        house.kill();
+        lanes[0].store(number);
+        // What is submitted meanwhile waits too, and an index of the old daemon is nobody's.
+        let later = redeemed[1].ticket(number).submit().unwrap();
+        let other = own.ticket(number).submit().unwrap();
+        house.start();
+        let [first, second] = tickets;
+        assert_eq!(end_of(first), Status::Done);
+        lanes[1].store_and_ring(number);
+        assert_eq!((end_of(second), end_of(later)), (Status::Done, Status::Done));
+        own.store(number);
+        assert_eq!(end_of(other), Status::Done);
+        assert_eq!(lanes.each_ref().map(|lane| lane.share().unwrap()), capabilities);
+        // Other lanes take places among those that the daemon knows.
+        assert_eq!(waiter.lane().unwrap().close(), Ok(()));
+    }
+    // A revoked one is not shared again.
+    lanes[0].revoke().unwrap();
+    house.restart();
+    let refused = waiter.redeem(&capabilities[0]).unwrap_err();
+    assert_eq!(refused.code, ErrorCode::NoSuchCapability);
+    assert_eq!((waiter.strays(), waiter.live()), (0, Ok(())));
+}
+
+fn a_lane_whose_owner_does_not_come_back_is_given_up(executor: &Executor) {
+    let mut house = House::new(executor);
+    let owner = house.session();
+    let lane = owner.lane().unwrap();
+    let capability = lane.share().unwrap();
+    let waiter = house.patient(Duration::from_secs(1));
+    let redeemed = waiter.redeem(&capability).unwrap();
+    let ticket = || redeemed.ticket(1).submit().unwrap();
+    let [waits, cancelled] = [ticket(), ticket()];
+    house.kill();
+    drop((lane, owner));
+    house.start();
+    cancelled.cancel().unwrap();
+    assert_eq!(end_of(cancelled), Status::Cancelled);
+    assert_eq!(end_of(waits), Status::Refused);
+    let refused = redeemed.ticket(1).submit().unwrap_err();
+    assert_eq!(refused.code, ErrorCode::NoSuchCapability);
+    assert_eq!(redeemed.close(), Ok(()));
+    assert_eq!((waiter.strays(), waiter.live()), (0, Ok(())));
 }
 
 fn nobody_comes_back(executor: &Executor) {

@@ -18,8 +18,16 @@ const KILLED: u64 = 5;
 
 /// How they wait. (Who speaks the protocol by hand does not connect again when the daemon dies in
 /// the midst of its HELLO, as the library does.)
-const WAYS: &[Way] =
-    &[Way::Threads, Way::Tasks, Way::Tagged, Way::Fds, Way::Ends, Way::Hold, Way::Storm];
+const WAYS: &[Way] = &[
+    Way::Threads,
+    Way::Tasks,
+    Way::Tagged,
+    Way::Fds,
+    Way::Ends,
+    Way::Hold,
+    Way::Shared,
+    Way::Storm,
+];
 
 /// One at work.
 struct Hand {

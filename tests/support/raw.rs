@@ -325,7 +325,7 @@ impl Session {
 
     /// Shares a lane, and answers its capability.
     pub fn share(&self, lane: u32) -> [u8; 16] {
-        let body = message::Share { lane, reserved: 0 };
+        let body = message::Share { lane, reserved: 0, secret: [0; 16] };
         self.wire.ask(Opcode::Share, 6, &body, &[]).parts::<message::Shared>().0.capability
     }
 

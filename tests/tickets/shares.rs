@@ -9,7 +9,7 @@ use parkd::proto::entry::Status;
 use parkd::proto::limits::{GUESSES_MAX, SESSION_SHARES_MAX};
 use parkd::proto::message::{self, Hello, Opcode, Redeemed};
 
-use super::support::raw::{Session, hello, word};
+use super::support::raw::{Reply, Session, hello, word};
 use super::support::{Daemon, Executor, skipped, until, user};
 use super::{WAYS, Way};
 
@@ -23,6 +23,7 @@ crate::for_each_executor! {
     an_owner_that_is_killed_is_a_producer_that_died,
     another_container_waits_on_a_lane,
     only_its_owner_can_share_fail_or_revoke_a_lane,
+    a_secret_gives_the_same_capability_again,
     guessing_is_slow_and_only_for_who_guesses,
     shares_and_redeemed_lanes_are_counted,
     a_capability_is_enough_for_another_user,
@@ -309,7 +310,7 @@ fn only_its_owner_can_share_fail_or_revoke_a_lane(executor: &Executor) {
     let mut pair = Pair::new(&daemon, 64);
     let lane = pair.redeemed.lane;
     let wire = &pair.waiter.wire;
-    let share = message::Share { lane, reserved: 0 };
+    let share = message::Share { lane, reserved: 0, secret: [0; 16] };
     assert_eq!(wire.ask(Opcode::Share, 9, &share, &[]).code(), ErrorCode::NotOwner);
     assert_eq!(pair.waiter.revoke(lane).code(), ErrorCode::NotOwner);
     let fail = message::Fail { lane, code: 1 };
@@ -324,6 +325,32 @@ fn only_its_owner_can_share_fail_or_revoke_a_lane(executor: &Executor) {
     assert_eq!(own.code(), ErrorCode::NotSupported);
     pair.owner.store(pair.lane, 1);
     assert_eq!(pair.waiter.outcome(), (1, Status::Done));
+}
+
+fn a_secret_gives_the_same_capability_again(executor: &Executor) {
+    let daemon = Daemon::start(executor, "");
+    let owner = Session::open(&daemon.socket());
+    let lanes = [owner.lane(64).lane, owner.lane(64).lane];
+    let share = |session: &Session, lane, secret: u8| {
+        let body = message::Share { lane, reserved: 0, secret: [secret; 16] };
+        session.wire.ask(Opcode::Share, 9, &body, &[])
+    };
+    let capability = |reply: Reply| reply.parts::<message::Shared>().0.capability;
+    let first = capability(share(&owner, lanes[0], 7));
+    assert_ne!(first, [7; 16], "who has one does not have the secret");
+    assert_eq!(capability(share(&owner, lanes[0], 8)), first, "one at a time");
+    let other = Session::open(&daemon.socket());
+    let theirs = other.lane(64).lane;
+    for reply in [share(&owner, lanes[1], 7), share(&other, theirs, 7)] {
+        assert_eq!(reply.code(), ErrorCode::LimitExceeded);
+    }
+    // The capability is no secret: it does not give itself.
+    let body = message::Share { lane: theirs, reserved: 0, secret: first };
+    assert_ne!(capability(other.wire.ask(Opcode::Share, 9, &body, &[])), first);
+    drop(owner);
+    until("the lane is nobody's", || share(&other, theirs, 7).body.is_ok().then_some(()));
+    assert!(other.revoke(theirs).body.is_ok());
+    assert_eq!(capability(share(&other, theirs, 7)), first);
 }
 
 fn guessing_is_slow_and_only_for_who_guesses(executor: &Executor) {
@@ -364,7 +391,7 @@ fn shares_and_redeemed_lanes_are_counted(executor: &Executor) {
     let lanes: Vec<u32> = (0..=SESSION_SHARES_MAX).map(|_| owner.lane(64).lane).collect();
     let (last, first) = lanes.split_last().expect("lanes");
     let capabilities: Vec<_> = first.iter().map(|&lane| owner.share(lane)).collect();
-    let share = |lane| message::Share { lane, reserved: 0 };
+    let share = |lane| message::Share { lane, reserved: 0, secret: [0; 16] };
     let refused = owner.wire.ask(Opcode::Share, 9, &share(*last), &[]);
     assert_eq!(refused.code(), ErrorCode::LimitExceeded);
     assert!(owner.revoke(lanes[0]).body.is_ok());

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use rustix::rand::{GetRandomFlags, getrandom};
+use sha2::{Digest, Sha256};
 
 use super::Desk;
 use super::peer::Phase;
@@ -17,8 +17,11 @@ use crate::core::rate::{Rate, wait_ms};
 use crate::core::time::MonoNs;
 use crate::daemon::command::{Ask, Seat};
 use crate::engine::{Refusal, no_such_capability};
-use crate::host::clock;
-use crate::proto::limits::{CAPABILITY_BYTES, GUESSES_MAX, GUESSES_PER_SECOND_MAX};
+use crate::host::{clock, random};
+use crate::proto::limits::{GUESSES_MAX, GUESSES_PER_SECOND_MAX};
+
+/// What a secret is hashed behind, so that the hash is good for nothing else.
+const CAPABILITY: &[u8] = b"parkd capability";
 
 /// All of them.
 pub struct Capabilities {
@@ -43,7 +46,10 @@ impl Capabilities {
 
     /// A lane is not shared any more.
     pub fn forget_lane(&mut self, seat: Seat, lane: u32) {
-        if let Some(capability) = self.of.remove(&(seat.serial, lane)) {
+        if let Some(capability) = self.of.remove(&(seat.serial, lane))
+            // An owner that shares two lanes by one secret at once has the later one found.
+            && self.lanes.get(&capability) == Some(&(seat, lane))
+        {
             self.lanes.remove(&capability);
         }
     }
@@ -83,14 +89,21 @@ impl Capabilities {
 }
 
 impl Desk {
-    /// SHARE, with a capability for a lane that has none.
-    pub(super) fn share(lane: u32) -> Result<Ask> {
-        let mut bytes = [0; CAPABILITY_BYTES];
-        // So few come whole or not at all.
-        match getrandom(&mut bytes, GetRandomFlags::empty()) {
-            Ok(CAPABILITY_BYTES) => Ok(Ask::Share(lane, u128::from_le_bytes(bytes))),
-            other => Err(Error::new(ErrorCode::SystemFailed, format!("getrandom: {other:?}"))),
+    /// SHARE, with a capability for a lane that has none: that of the owner's secret, or any.
+    pub(super) fn share(&self, serial: u32, lane: u32, secret: Option<u128>) -> Result<Ask> {
+        let Some(secret) = secret else {
+            let bits = random::bits().map_err(|error| {
+                Error::new(ErrorCode::SystemFailed, format!("getrandom: {error}"))
+            })?;
+            return Ok(Ask::Share(lane, bits));
+        };
+        let capability = capability_of(secret);
+        let others = |(seat, of): &&(Seat, u32)| (seat.serial, *of) != (serial, lane);
+        if self.capabilities.lanes.get(&capability).filter(others).is_some() {
+            let text = "SHARE: lanes of this secret: 2, at most 1";
+            return Err(Error::new(ErrorCode::LimitExceeded, text));
         }
+        Ok(Ask::Share(lane, capability))
     }
 
     /// REDEEM, for FILL where the capability is known. One that is not may have been when an
@@ -117,9 +130,23 @@ impl Desk {
     }
 }
 
+/// The capability that an owner's secret gives: whoever has it does not have the secret.
+fn capability_of(secret: u128) -> u128 {
+    let hash = Sha256::new().chain_update(CAPABILITY).chain_update(secret.to_le_bytes());
+    let first = hash.finalize().first_chunk().copied();
+    u128::from_le_bytes(first.unwrap_or_default())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_secret_gives_the_capability_that_the_protocol_says() {
+        // printf 'parkd capability\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0' | sha256sum
+        let text = format!("{:032x}", u128::from_be_bytes(capability_of(1).to_le_bytes()));
+        assert_eq!(text, "cecfa0d58d08cdd503b3b5e8c23ba1ec");
+    }
 
     const OWNER: Seat = Seat { slot: 3, serial: 9 };
 

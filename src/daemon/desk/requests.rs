@@ -79,7 +79,7 @@ impl Desk {
             Request::Submit(entries, count) => self.submit(serial, entries, count, fds)?,
             Request::Cancel(user_data) => Ask::Cancel(user_data),
             Request::Fail(lane, code) => Ask::Fail(lane, code),
-            Request::Share(lane) => Desk::share(lane)?,
+            Request::Share(lane, secret) => self.share(serial, lane, secret)?,
             Request::Redeem(capability) => self.redeem(serial, capability, again)?,
             Request::Revoke(lane) => Ask::Revoke(lane),
             Request::Status => {

@@ -7,6 +7,7 @@ mod ends;
 mod fds;
 mod hold;
 mod raw;
+mod shared;
 mod storm;
 mod streams;
 mod tagged;
@@ -42,6 +43,8 @@ pub enum Way {
     Raw,
     /// A thousand tickets that stay outstanding until the end.
     Hold,
+    /// Tickets on lanes of another session.
+    Shared,
     /// Full rings, session after session.
     Storm,
 }
@@ -112,6 +115,7 @@ impl ClientArgs {
             Way::Ends => ends::work(self, counts),
             Way::Raw => raw::work(self, counts),
             Way::Hold => hold::work(self, counts),
+            Way::Shared => shared::work(self, counts),
             Way::Storm => storm::work(self, counts),
         }
     }
