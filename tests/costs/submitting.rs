@@ -47,7 +47,7 @@ fn a_process_of_its_own() {
     let Some(socket) = std::env::var_os(SOCKET) else { return };
     let builder = Session::builder().submit_entries(16_384).result_entries(16_384);
     let session = builder.connect_to(Path::new(&socket)).unwrap();
-    let status = open_status(&session.status_fd().unwrap()).unwrap();
+    let status = open_status(session.status_fd().unwrap()).unwrap();
     let daemon = StatusReader::new(status).unwrap();
     let (lane, other) = (session.lane().unwrap(), session.lane().unwrap());
     let poll = session.plan("poll").unwrap();
