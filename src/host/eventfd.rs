@@ -66,8 +66,17 @@ struct Reads {
 
 impl Drop for Reads {
     fn drop(&mut self) {
-        // SAFETY: the context is ours, and every read in it is over: none outlives its submission.
-        unsafe { libc::syscall(libc::SYS_io_destroy, self.context) };
+        let context = self.context;
+        let destroy = move || {
+            // SAFETY: the context is ours, nobody uses it any more, and every read in it is over:
+            // none outlives its submission.
+            unsafe { libc::syscall(libc::SYS_io_destroy, context) };
+        };
+        // The kernel takes tens of milliseconds for it, which no daemon's start is to wait for.
+        let thread = std::thread::Builder::new().name("parkd-destroy".to_owned());
+        if thread.spawn(destroy).is_err() {
+            destroy();
+        }
     }
 }
 
