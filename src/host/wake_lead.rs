@@ -73,6 +73,9 @@ pub enum Requests {
 pub fn measure(busy: Option<u32>, try_requests: bool) -> io::Result<WakeLead> {
     let sleeper = Sleeper::start(busy)?;
     let idle = sleeper.wakes(None)?;
+    if idle.latency == NEVER {
+        return Err(io::Error::new(io::ErrorKind::TimedOut, "the machine is too busy to see"));
+    }
     if !try_requests {
         return Ok(without(idle, Requests::Unknown));
     }
@@ -86,6 +89,9 @@ pub fn measure(busy: Option<u32>, try_requests: bool) -> io::Result<WakeLead> {
     Ok(judge(idle, awake, &tried))
 }
 
+/// The time of a wake that was not seen to arrive.
+const NEVER: DurNs = DurNs(u64::MAX);
+
 /// Medians of some wakes.
 #[derive(Clone, Copy, Debug)]
 struct Wakes {
@@ -95,7 +101,7 @@ struct Wakes {
 
 /// What follows from wakes of an idle CPU, of one kept awake, and of one called so long before.
 fn judge(idle: Wakes, awake: Wakes, tried: &[(DurNs, DurNs)]) -> WakeLead {
-    if idle.latency.0.max(awake.latency.0) == u64::MAX {
+    if idle.latency.max(awake.latency) == NEVER {
         // It has not run in time, as often as not.
         return without(idle, Requests::Unknown);
     }
@@ -177,7 +183,7 @@ impl Sleeper {
                 request.hold(false, clock::now())?;
             }
             let ran = MonoNs(self.shared.woke_at.load(Ordering::Acquire));
-            latencies[round] = if ran >= woken { ran.since(woken) } else { DurNs(u64::MAX) };
+            latencies[round] = if ran >= woken { ran.since(woken) } else { NEVER };
             costs[round] = cost;
         }
         Ok(Wakes { latency: median(latencies), cost: median(costs) })

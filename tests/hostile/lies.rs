@@ -292,9 +292,12 @@ fn capabilities_are_guessed(executor: &Executor) {
         codes.push(session.wire.ask(Opcode::Redeem, 4, &body, &[]).code());
     }
     assert_eq!(codes[0], ErrorCode::NoSuchCapability);
-    // After the first few there is no telling a wrong guess from one that came too soon.
-    let last = codes.last().expect("guesses");
-    assert_ne!(*last, ErrorCode::NoSuchCapability, "guessing goes on for ever");
+    // After the first few there is no telling a wrong guess from one that came too soon: of the 300
+    // some more are heard where this took seconds, and no more than that.
+    let of = |code| codes.iter().filter(|other| **other == code).count();
+    let (heard, refused) = (of(ErrorCode::NoSuchCapability), of(ErrorCode::RateExceeded));
+    assert_eq!(heard + refused, codes.len(), "{codes:?}");
+    assert!(refused > codes.len() / 2, "{heard} guesses were heard");
     scene.goes_on();
     scene.unharmed();
 }

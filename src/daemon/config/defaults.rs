@@ -22,7 +22,7 @@ pub const BACKSTOP_US: u32 = 1000;
 /// Microseconds of looking without a pause, at most.
 pub const SPIN_US: u32 = 300;
 /// Percent of FILL's time that may be spent looking without a pause.
-pub const SPIN_BUDGET_PERCENT: u32 = 30;
+pub const SPIN_BUDGET_PERCENT: u32 = 25;
 
 /// Microseconds that a predicted sleep ends early.
 pub const MARGIN_US: u32 = 60;

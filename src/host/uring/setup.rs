@@ -5,6 +5,8 @@
 //! this can.
 
 use std::io;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use io_uring::register::Restriction;
 use io_uring::squeue::Flags;
@@ -24,6 +26,10 @@ const WORKERS: [u32; 2] = [1, 8];
 /// Rings in flight for which room is made ahead: one for each session at the default limit.
 pub(super) const RINGS: usize = 1024;
 
+/// How long the kernel is asked for memory, and the pause between two times.
+const PATIENCE: Duration = Duration::from_millis(100);
+const PAUSE: Duration = Duration::from_millis(5);
+
 /// Every operation that the host uses, and the names for a refusal's text.
 pub(super) const OPERATIONS: [(u8, &str); 6] = [
     (opcode::FutexWait::CODE, "FUTEX_WAIT"),
@@ -38,7 +44,24 @@ pub(super) const OPERATIONS: [(u8, &str); 6] = [
 ///
 /// SUBMIT_ALL: one bad request does not hold up those behind it. NO_SQARRAY and all the others
 /// are older than the futex operations (6.7), so EINVAL here means a kernel too old anyway.
+///
+/// Where the kernel has no memory just now it is asked again, for [`PATIENCE`] in all: rings of
+/// processes that have just ended give theirs back a little later.
 pub(super) fn build() -> io::Result<IoUring> {
+    let from = Instant::now();
+    loop {
+        match build_now() {
+            Err(error) if is_short(&error) && from.elapsed() < PATIENCE => thread::sleep(PAUSE),
+            built => return built,
+        }
+    }
+}
+
+fn is_short(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::ENOMEM)
+}
+
+fn build_now() -> io::Result<IoUring> {
     IoUring::builder()
         .setup_single_issuer()
         .setup_defer_taskrun()
