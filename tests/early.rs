@@ -5,7 +5,6 @@ pub mod support;
 use std::os::fd::AsFd;
 
 use parkd::client::Session;
-use parkd::core::time::MonoNs;
 use parkd::soft::SoftDevice;
 use parkd::soft::protocol::Stream;
 use parkd::soft::work::Work;
@@ -31,17 +30,8 @@ fn a_client_is_woken_early_and_every_ticket_ends_once(executor: &Executor) {
     let session = Session::connect_to(&daemon.socket()).unwrap();
     let lane = session.lane().unwrap();
     let plan = session.plan(PLAN).unwrap();
-    let stream = Stream {
-        lane: lane.index(),
-        work: Work { seed: 1, work_ns: 2_000_000, jitter_permille: 0 },
-        jobs: JOBS,
-        first: 1,
-        stamps: None,
-        bell: None,
-        cpu: false,
-        fault_after: None,
-        start: MonoNs(0),
-    };
+    let work = Work { seed: 1, work_ns: 2_000_000, jitter_permille: 0 };
+    let stream = Stream::silent(lane.index(), work, JOBS, 1);
     let lanes = session.lanes_fd().unwrap();
     device.start(&stream, &[lanes.as_fd()]).unwrap();
     let status = || raw::control(&daemon.socket()).status();

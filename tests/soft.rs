@@ -7,7 +7,6 @@ use std::path::Path;
 use std::process::Command;
 
 use parkd::core::error::ErrorCode;
-use parkd::core::time::MonoNs;
 use parkd::proto::layout::lanes;
 use parkd::shm::area::{Area, open_lanes};
 use parkd::shm::region::{ReadOnly, Region};
@@ -25,17 +24,7 @@ fn memory() -> (Area, Region<ReadOnly>) {
 }
 
 fn stream(jobs: u64, first: u64) -> Stream {
-    Stream {
-        lane: 7,
-        work: Work { seed: 1, work_ns: 200_000, jitter_permille: 500 },
-        jobs,
-        first,
-        stamps: None,
-        bell: None,
-        cpu: false,
-        fault_after: None,
-        start: MonoNs(0),
-    }
+    Stream::silent(7, Work { seed: 1, work_ns: 200_000, jitter_permille: 500 }, jobs, first)
 }
 
 fn reached(region: &Region<ReadOnly>, number: u64) {

@@ -1,15 +1,12 @@
 //! As many tickets outstanding at once as a busy machine would have, and every one answered once.
 
-use std::io::{BufRead, BufReader};
 use std::os::fd::AsFd;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use parkd::client::{Control, Lane, Session};
 use parkd::core::error::Result;
 use parkd::core::line::Width;
-use parkd::core::time::MonoNs;
 use parkd::demo::Folder;
 use parkd::proto::entry::Status;
 use parkd::soft::SoftDevice;
@@ -17,6 +14,7 @@ use parkd::soft::protocol::Stream;
 use parkd::soft::work::Work;
 
 use crate::Figure;
+use crate::support::device::Device;
 use crate::support::{Daemon, IO_URING, PATIENCE};
 
 const CLIENTS: usize = 4;
@@ -28,7 +26,7 @@ const WORK_NS: u64 = 100_000;
 pub fn run() -> std::result::Result<Vec<Figure>, String> {
     let folder = Folder::new().map_err(|error| error.to_string())?;
     let device = folder.path().join("device");
-    let _process = start_device(&device).map_err(|error| format!("parkd-soft: {error}"))?;
+    let _process = Device::start(&device);
     let daemon = Daemon::start(&IO_URING, "");
     measure(&daemon, &device).map_err(|error| error.to_string())
 }
@@ -69,32 +67,6 @@ fn measure(daemon: &Daemon, device: &Path) -> Result<Vec<Figure>> {
     ])
 }
 
-fn start_device(socket: &Path) -> std::io::Result<Reaped> {
-    let mut device = Command::new(env!("CARGO_BIN_EXE_parkd-soft"))
-        .arg("--socket")
-        .arg(socket)
-        .stdout(Stdio::piped())
-        .spawn()?;
-    let stdout = device.stdout.take();
-    let device = Reaped(device);
-    let mut line = String::new();
-    stdout.map(|stdout| BufReader::new(stdout).read_line(&mut line)).transpose()?;
-    match line.trim() == parkd::soft::READY {
-        true => Ok(device),
-        false => Err(std::io::Error::other(format!("it said {line:?}"))),
-    }
-}
-
-/// A process that ends with its value.
-struct Reaped(Child);
-
-impl Drop for Reaped {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// A session with all its tickets submitted, on one lane.
 fn submitted(socket: &Path) -> Result<(Session, Lane)> {
     let rings = Session::builder().submit_entries(RING_ENTRIES).result_entries(RING_ENTRIES);
@@ -123,17 +95,8 @@ fn outstanding(daemon: &Daemon) -> Result<u64> {
 }
 
 fn work(lane: &Lane) -> Stream {
-    Stream {
-        lane: lane.index(),
-        work: Work { seed: lane.session().number().into(), work_ns: WORK_NS, jitter_permille: 50 },
-        jobs: TICKETS,
-        first: 1,
-        stamps: None,
-        bell: None,
-        cpu: false,
-        fault_after: None,
-        start: MonoNs(0),
-    }
+    let seed = lane.session().number().into();
+    Stream::silent(lane.index(), Work { seed, work_ns: WORK_NS, jitter_permille: 50 }, TICKETS, 1)
 }
 
 /// Tickets of the session that got exactly one answer, Done, for their own number.

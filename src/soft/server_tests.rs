@@ -36,17 +36,7 @@ fn device() -> (Path_, SoftDevice) {
 }
 
 fn stream(work_ns: u64, jobs: u64) -> Stream {
-    Stream {
-        lane: 0,
-        work: Work { seed: 1, work_ns, jitter_permille: 0 },
-        jobs,
-        first: 1,
-        stamps: None,
-        bell: None,
-        cpu: false,
-        fault_after: None,
-        start: MonoNs(0),
-    }
+    Stream::silent(0, Work { seed: 1, work_ns, jitter_permille: 0 }, jobs, 1)
 }
 
 fn memory() -> (Area, Region<ReadOnly>) {

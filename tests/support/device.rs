@@ -4,6 +4,8 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use parkd::soft::READY;
+
 /// `parkd-soft`, listening.
 pub struct Device(pub Child);
 
@@ -20,7 +22,7 @@ impl Device {
         let stdout = child.stdout.take().unwrap();
         let device = Device(child);
         BufReader::new(stdout).read_line(&mut line).unwrap();
-        assert_eq!(line, "ready\n");
+        assert_eq!(line.trim(), READY);
         device
     }
 }
